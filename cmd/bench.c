@@ -293,7 +293,7 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     const bool train = trained(b);
     smoe_result_line(result, NULL,
                      "smoe %s, %s, %d threads, %s. Shares are relative to the peak rates measured "
-                     "between the rounds: of the best values, and in brackets of the medians.",
+                     "between the rounds: best values, and medians in brackets.",
                      SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
                      smoe_env_date(date, smoe_env_now()));
     smoe_frame *table = smoe_result_table(result, NULL, NULL);

@@ -245,7 +245,7 @@ static void add_weights(smoe_result *result, const smoe_weights_difference *w,
     smoe_fact_truth(result, "weights:same_classes", !w->other_classes);
     if (!w->other_classes) return;
     smoe_result_line(result, "classes", "%s", "");
-    add_class_names(result, "heads are not compared, for their classes differ: ", a);
+    add_class_names(result, "heads are not compared, because their classes differ: ", a);
     add_class_names(result, "; ", b);
 }
 

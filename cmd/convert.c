@@ -31,7 +31,7 @@ static int convert_report(const smoe_storage *storage, const smoe_stored *stored
     smoe_result_line(&result, NULL, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
                      stored->tensors);
     if (storage->keep)
-        smoe_result_more(&result, "in the types that they had");
+        smoe_result_more(&result, "with their types unchanged");
     else if (!fresh)
         smoe_result_more(&result, "%zu of them now %s", stored->changed, type);
     else if (stored->changed && stored->changed < stored->tensors)
@@ -47,13 +47,14 @@ static int check_ending(const char *path, const smoe_options *options, smoe_err 
     static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy"};
     const char *dot = strrchr(path, '.');
     if (options->onnx != (dot && !strcmp(dot, ".onnx")))
-        return smoe_fail(err, SMOE_USAGE, "%s: --onnx, and only it, writes names that end in .onnx",
+        return smoe_fail(err, SMOE_USAGE, "%s: a name must end in .onnx with --onnx, and only then",
                          path);
     for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
         if (!strcmp(dot, others[i]))
-            return smoe_fail(err, SMOE_USAGE,
-                             "%s: safetensors files are written, not %s; name it %.*s.safetensors",
-                             path, dot, (int)(dot - path), path);
+            return smoe_fail(
+                err, SMOE_USAGE,
+                "%s: only safetensors files are written, not %s; name it %.*s.safetensors", path,
+                dot, (int)(dot - path), path);
     return 0;
 }
 
@@ -190,8 +191,10 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
         return -1;
     if (options->experts) return prune(options, err);
     if (options->overrides)
-        return smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
-                         options->assign[0]);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: keys have an effect only with --experts, where they choose the images",
+            options->assign[0]);
     if (options->onnx) return write_onnx(options, err);
     if (smoe_cmd_model(&file, options->arg[0], options->which, options, err) ||
         smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))

@@ -252,7 +252,7 @@ static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
 
 static void near_frame(smoe_frame *frame, const data_job *job) {
     smoe_frame_init(frame, "near_duplicates", "Near duplicates",
-                    "images of a split that nearly are images of another one",
+                    "images of a split that are near duplicates of images of another split",
                     "split* image path* other* near near_path* difference");
     char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     for (size_t k = 0; k < job->nears; k++)
@@ -387,8 +387,9 @@ static void add_pixels(smoe_result *result, const data_job *job) {
 static void add_near(smoe_result *result, const data_job *job, const smoe_frame *frame) {
     for (size_t k = 0, row = 0; k < job->nears; k++) {
         const near_pairs *n = &job->near[k];
-        smoe_result_line(result, "near", "%zu of %zu images of %s are nearly images of %s",
-                         n->count, n->b->survey.looked, n->b->name, n->other);
+        smoe_result_line(result, "near",
+                         "%zu of %zu images of %s are near duplicates of images of %s", n->count,
+                         n->b->survey.looked, n->b->name, n->other);
         for (size_t i = 0; i < n->count; i++, row++)
             if (i < LISTED)
                 smoe_result_line(result, "", "%s  %s", smoe_frame_text_at(frame, row, 2),
@@ -520,7 +521,7 @@ static void put_data(FILE *out, const suggestion *s, const data_job *job,
                 data->holdout);
     fprintf(out, "  channels: %zu\n", data->channels);
     if (s->middle)
-        fprintf(out, "  image_size: %zu  # the shorter sides have %zu pixels in the median\n",
+        fprintf(out, "  image_size: %zu  # the median of the shorter sides is %zu pixels\n",
                 s->side, s->middle);
     else
         fprintf(out, "  image_size: %zu\n", s->side);
@@ -532,11 +533,13 @@ static void put_data(FILE *out, const suggestion *s, const data_job *job,
             s->side > 32 ? "inception" : "pad",
             s->side > 32 ? "parts of the image, of any size" : "shifted by a few pixels",
             s->digits ? "false" : "true",
-            s->digits ? "grey images may be digits or letters" : "if left and right mean nothing");
+            s->digits ? "grey images may be digits or letters"
+                      : "if a mirrored image has the same class");
 }
 
 static void put_rest(FILE *out, const suggestion *s) {
     size_t tokens = (s->side / s->patch) * (s->side / s->patch), experts = s->width < 128 ? 8 : 16;
+    size_t tenth = s->steps < 10 ? 1 : s->steps / 10;
     fprintf(out,
             "model:\n  variant: none\n  patch_size: %zu  # %zu tokens per image\n  width: %zu  # a "
             "small model for %zu images\n  depth: %zu\n  mlp: %zu\n  heads: %zu\n  moe:\n    "
@@ -549,8 +552,7 @@ static void put_rest(FILE *out, const suggestion *s) {
             "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
             "clip: 1.0}\n  schedule: {name: cosine, warmup: %zu}  # a tenth of the steps\n"
             "  eval_every: %zu\n  checkpoint_every: %zu\n",
-            s->batch, s->steps, s->epochs, s->images, s->steps / 10 + 1, s->steps / 10 + 1,
-            s->steps / 10 + 1);
+            s->batch, s->steps, s->epochs, s->images, tenth, tenth, tenth);
 }
 
 static int data_suggest(const data_job *job, const smoe_options *options, smoe_err *err) {
@@ -563,7 +565,7 @@ static int data_suggest(const data_job *job, const smoe_options *options, smoe_e
     suggest(&s, job);
     const char *name = basename(job->path);
     FILE *out = smoe_alloc_stream(&text, &size);
-    fprintf(out, "# For %zu images of %zu classes; smoe train -n tells what it costs.\n", s.images,
+    fprintf(out, "# For %zu images of %zu classes; smoe train -n shows what it costs.\n", s.images,
             s.classes);
     if (isalpha((unsigned char)*name))
         fprintf(out, "name: %.*s\n", (int)strcspn(name, ". :#'\"{}[]\\"), name);
@@ -615,11 +617,10 @@ static int check_skipped(const data_job *job, smoe_err *err) {
         size_t left = smoe_dataset_found(job->split[k].set)->left_out;
         size_t all = left + smoe_dataset_images(job->split[k].set);
         if (left * SMOE_LEFT_MOST > all)
-            return smoe_fail(
-                err, SMOE_DATA,
-                "%zu of %zu images of %s cannot be used, more than one of %d: training "
-                "will refuse them, with data.on_error=skip too",
-                left, all, job->split[k].name, SMOE_LEFT_MOST);
+            return smoe_fail(err, SMOE_DATA,
+                             "%zu of %zu images of %s cannot be used, more than one of %d: "
+                             "training refuses them, even with data.on_error=skip",
+                             left, all, job->split[k].name, SMOE_LEFT_MOST);
     }
     return 0;
 }

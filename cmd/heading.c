@@ -24,7 +24,7 @@ void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_datas
         if (!sets[i]) continue;
         size_t images = smoe_dataset_images(sets[i]);
         if (!i && smoe_dataset_endless(train))
-            smoe_result_more(out, ", train without end (%zu images per epoch)", images);
+            smoe_result_more(out, ", train endless (%zu images per epoch)", images);
         else
             smoe_result_more(out, ", %s %zu%s%s", i ? spec->eval.split : "train", images, noun,
                              *noun ? SMOE_S(images) : "");

@@ -2,6 +2,8 @@
 #include "cmd.h"
 #include "spec/routers.h"
 
+#include <ctype.h>
+
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *entry, char *buf, size_t size) {
     char letter[8] = "    ";
@@ -148,18 +150,19 @@ static const paper_entry papers[] = {
 #undef PAPER
 };
 
+static void print_paper(const paper_entry *p) {
+    printf("\n%s\n  ", p->where);
+    smoe_cmd_wrap(stdout, p->what, 2);
+    if (p->command) printf("  $ %s\n", p->command);
+    if (p->scale) printf("  $ %s\n", p->scale);
+}
+
 static void help_papers(void) {
     puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
          "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
          "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
          "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
-    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) {
-        const paper_entry *p = &papers[i];
-        printf("\n%s\n  ", p->where);
-        smoe_cmd_wrap(stdout, p->what, 2);
-        if (p->command) printf("  $ %s\n", p->command);
-        if (p->scale) printf("  $ %s\n", p->scale);
-    }
+    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) print_paper(&papers[i]);
 }
 
 static bool help_key(const char *word) {
@@ -172,14 +175,20 @@ static bool help_key(const char *word) {
 
 /* ---- a word that is no name ------------------------------------------------------------------ */
 
-/* A line of an entry whose name or words have the word. */
-static void search_entry(const char *word, size_t *found, const char *name, const char *words) {
-    if (!strcasestr(name, word) && !strcasestr(words, word)) return;
-    if (!(*found)++) printf("'%s' is not a command, a key or a router; it is in:\n", word);
-    list_entry(name, words, KEY_NAME, stdout);
+/* Whether the name or the words have this word; the first hit prints the heading. */
+static bool search_hit(const char *word, size_t *found, const char *name, const char *words) {
+    const char *at = strcasestr(name, word);
+    if (at && isdigit((unsigned char)at[strlen(word)])) at = NULL; /* Fig. 4 is not in Fig. 42 */
+    if (!at && !strcasestr(words, word)) return false;
+    if (!(*found)++) printf("'%s' is not a command, a key or a router; it occurs in:\n", word);
+    return true;
 }
 
-/* Commands, options, keys, routers, and the metrics of records or of results. */
+static void search_entry(const char *word, size_t *found, const char *name, const char *words) {
+    if (search_hit(word, found, name, words)) list_entry(name, words, KEY_NAME, stdout);
+}
+
+/* Commands, options, keys, routers, the metrics of records or of results, and the papers. */
 static bool search(const char *word) {
     size_t found = 0;
     char name[80];
@@ -199,6 +208,8 @@ static bool search(const char *word) {
         const smoe_metric_entry *m = &smoe_metrics[i];
         search_entry(word, &found, m->name ? m->name : m->column, m->label);
     }
+    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++)
+        if (search_hit(word, &found, papers[i].where, papers[i].what)) print_paper(&papers[i]);
     return found;
 }
 

@@ -62,11 +62,10 @@ static int check_which(const smoe_options *options, smoe_err *err) {
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
     if (!isa || smoe_kernels_of(isa)) return 0;
-    return smoe_fail(
-        err, SMOE_USAGE,
-        "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, and only what this "
-        "processor supports",
-        isa);
+    return smoe_fail(err, SMOE_USAGE,
+                     "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, if this "
+                     "processor supports it",
+                     isa);
 }
 
 /* --threads, else OpenMP's own setting or default. */
@@ -204,7 +203,7 @@ static void on_lost_page(int number) {
 /* A library that gets no memory may call abort(), as BLIS does when it starts. */
 static void on_abort(int number) {
     static const char text[] =
-        "smoe: a library ended the program: not enough memory, or a fault of its own\n";
+        "smoe: a library ended the program: not enough memory, or a bug in the library\n";
     (void)number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(SMOE_RUNTIME);

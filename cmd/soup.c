@@ -42,8 +42,10 @@ static int soup_check_model(const char *own, const char *text, const char *path,
         const char *key = smoe_frame_text_at(&frame, i, 0);
         if (!strncmp(key, "model.", 6) && *smoe_frame_text_at(&frame, i, 1) &&
             *smoe_frame_text_at(&frame, i, 2))
-            return smoe_fail(err, SMOE_USAGE, "%s: %s is not that of %s; a soup is of one model",
-                             path, key, first);
+            return smoe_fail(
+                err, SMOE_USAGE,
+                "%s: %s differs from that of %s; the models of a soup must have the same shape",
+                path, key, first);
     }
     return 0;
 }

@@ -80,7 +80,7 @@ static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, c
         smoe_grid_of_spec(sweep, &text, assign, count, &how, err))
         return -1;
     if (sweep->skipped && !options->quiet)
-        fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", sweep->skipped,
+        fprintf(stderr, "%zu combination%s not valid and skipped:\n%s\n", sweep->skipped,
                 sweep->skipped == 1 ? " is" : "s are", err->text);
     return 0;
 }
@@ -309,7 +309,7 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     smoe_result lines = {0};
     smoe_heading_spec(&lines, &spec, options->scan);
     smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
-                     open, sweep->trials > 1 ? "; data and model are those of the first" : "");
+                     open, sweep->trials > 1 ? "; data and model are those of the first cell" : "");
     smoe_heading_print(&lines, options);
     return 0;
 }
@@ -420,7 +420,7 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
         smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
         if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
             return smoe_fail(err, SMOE_USAGE,
-                             "--front %s: '%s' is not a measured column of which lower or higher "
+                             "--front %s: '%s' is not a measured column for which lower or higher "
                              "is better; as in %s:%s",
                              front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,
                              smoe_metrics[SMOE_METRIC_PRECISION].column);

@@ -272,7 +272,7 @@ static void train_add_plan(smoe_result *plan, const train_plan *p) {
                      spec->data.image_size, m->patch_size, p->classes);
     smoe_fact_text(plan, "start", p->start, .heading = "start", .optional = true);
     if (p->other_classes)
-        smoe_result_line(plan, NULL, "the classes of the data are others than those of the file");
+        smoe_result_line(plan, NULL, "the classes of the data differ from those of the file");
     add_moe(plan, spec);
     smoe_cmd_cost(plan, &p->cost);
     add_totals(plan, p);
@@ -331,7 +331,7 @@ static void train_say_files(const train_job *job, double seconds, const smoe_opt
                                         "log.txt",   "ckpt/latest",   "ckpt/best"};
     smoe_result lines = {0};
     char wall[32], used[32];
-    smoe_result_line(&lines, "time", "%s; of processors %s",
+    smoe_result_line(&lines, "time", "%s; processor time %s",
                      smoe_cmd_time(wall, sizeof wall, seconds),
                      smoe_cmd_time(used, sizeof used, (double)clock() / CLOCKS_PER_SEC));
     smoe_heading_print(&lines, options);
@@ -417,8 +417,7 @@ static int report_rates(const train_job *job, const smoe_find_rate *find,
     smoe_result result = {0};
     if (isnan(suggested))
         return smoe_fail(err, SMOE_NONFINITE,
-                         "%s: the loss grew within %zu steps, before there "
-                         "was a rate to suggest",
+                         "%s: the loss grew within %zu steps, before a rate could be suggested",
                          job->dir, find->steps);
     if (draw_rates(find, suggested, job->dir, &drawn, err)) return -1;
     smoe_fact_text(&result, "dir", job->dir);

@@ -456,7 +456,7 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
     const smoe_measures *m = r->measured;
     size_t key = smoe_sweep_column(r->sweep, options->tune);
     if (key == SIZE_MAX || key == m->seed)
-        return smoe_fail(err, SMOE_USAGE, "--tune %s: is no swept key of %s", options->tune,
+        return smoe_fail(err, SMOE_USAGE, "--tune %s: is not a swept key of %s", options->tune,
                          sweep->dir);
     if (smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column) == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE, "%s: no cell has a %s yet", sweep->dir,

@@ -164,8 +164,8 @@ static int judge(const verification *v, smoe_err *err) {
                          first.records);
     if (smoe_cmd_emit(&result, v->options, err)) return -1;
     if (same) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "a resumed run is not what an uninterrupted one is; see %s",
-                     v->dir);
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "the resumed run differs from the uninterrupted one; see %s", v->dir);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -222,10 +222,9 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", spec.train.steps / 4);
     if (options->dry_run) {
         smoe_fact_number(&lines, "steps", (double)spec.train.steps);
-        smoe_result_line(
-            &lines, NULL,
-            "would train %zu steps without an interruption, and again with a kill in between",
-            spec.train.steps);
+        smoe_result_line(&lines, NULL,
+                         "would train %zu steps without an interruption, and again with one",
+                         spec.train.steps);
         return smoe_cmd_emit(&lines, options, err);
     }
     smoe_heading_spec(&lines, &spec, options->scan);

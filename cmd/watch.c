@@ -1,4 +1,4 @@
-/* smoe watch: follow runs while they train, with plots, in a terminal; elsewhere once, as a table. */
+/* smoe watch: runs while they train, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
@@ -280,7 +280,7 @@ static int watch_show(const watch_job *job, const smoe_options *options, smoe_er
         plot(job, options->metric ? options->metric : usual[i], columns, each);
     if (job->live || options->metric) print_legend(job, columns + LABEL);
     if (job->keys)
-        puts(job->help ? "q: end, the runs go on   l: logarithmic axes   s: smooth   ?: hide this"
+        puts(job->help ? "q: quit (runs continue)   l: logarithmic axes   s: smooth   ?: hide this"
                        : "?: keys");
     return smoe_cmd_flush(err);
 }

@@ -159,7 +159,7 @@ static void say_how_to_convert(const char *path, smoe_err *err) {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path));
     if (!strchr(path, '\''))
-        smoe_fail_more(err, SMOE_DATA, "ImageMagick makes a PNG of it: convert '%s[0]' '%.*s.png'",
+        smoe_fail_more(err, SMOE_DATA, "ImageMagick converts it to PNG: convert '%s[0]' '%.*s.png'",
                        path, stem, path);
 }
 
@@ -232,7 +232,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
         smoe_model_file_align(set, s->file, &s->spec, err))
         return -1;
     if (!smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
-        return smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
+        return smoe_fail(err, SMOE_DATA, "%s: %zu classes, but its data has %zu", s->path,
                          s->classes, smoe_dataset_classes(set));
     size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
     if (reserve_pixels(model, images, err) ||

@@ -177,7 +177,8 @@ static void print_table(const smoe_frame *frame, FILE *out, const smoe_paper *pa
     if (frame->title) print_title(frame->title, out, paper);
     smoe_frame_print(frame, out, paper);
     if (frame->hidden && frame->name)
-        fprintf(out, "... and %zu rows more (%s.csv)\n", frame->hidden, frame->name);
+        fprintf(out, "... and %zu more row%s (%s.csv)\n", frame->hidden, SMOE_S(frame->hidden),
+                frame->name);
 }
 
 static bool is_printed(const smoe_frame *frame, unsigned where) {

@@ -160,8 +160,8 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
     for (size_t i = 0; i < r->compared.differences; i++)
         if (r->compared.difference[i].paired.n == 2) {
             smoe_result_line(result, NULL,
-                             "Two seeds hardly tell how much seeds differ: their intervals are "
-                             "three times as wide as those of three would be.");
+                             "Two seeds say little about how much seeds differ: with three, "
+                             "intervals would be about a third as wide.");
             break;
         }
     for (size_t g = 0; g < m->groups; g++) {

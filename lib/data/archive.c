@@ -356,8 +356,7 @@ static int archive_open(opened *o, uint64_t size, smoe_err *err) {
     bool gzip = n >= 2 && o->block[0] == 0x1f && o->block[1] == 0x8b;
     if (gzip && o->lying)
         return tar_damaged(
-            o, "gzip data; a tar that is read where it lies must be plain: gunzip makes it so",
-            err);
+            o, "gzip data; a tar that is read without unpacking must be plain: use gunzip", err);
     o->zip = n >= 4 && !memcmp(o->block, "PK", 2);
     if (!gzip && !o->lying) o->end = zip_end(o);
     if (o->lying && o->begin == o->end) return 0; /* libarchive would take it for no archive */

@@ -135,7 +135,8 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
         smoe_file_read(path, MOST_BYTES, &text, &size, err))
         return -1;
     if (strlen(text) != size)
-        return smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
+        return smoe_fail(err, SMOE_DATA, "%s: not a text file: byte %zu is zero", path,
+                         strlen(text));
     smoe_excluded *list = set->excluded = smoe_alloc_in(&set->memory, 1, sizeof *list);
     size_t count = read_names(smoe_alloc_text_in(&set->memory, text), &name);
     list->path = smoe_alloc_text_in(&set->memory, path);
@@ -248,7 +249,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
         return 0;
     }
     if (there != here && count == set->classes)
-        smoe_dataset_remark_on(set, "classes are matched by their numbers, for %s has no names",
+        smoe_dataset_remark_on(set, "classes are matched by their numbers, because %s has no names",
                                here ? "the model" : "the data");
     if (there != here) return 0;
     uint32_t *number = smoe_alloc(set->named, sizeof *number);

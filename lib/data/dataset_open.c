@@ -33,7 +33,7 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
     set->classes = wanted ? wanted : set->named;
     if (set->classes < 2 && !captions)
         smoe_dataset_remark_on(
-            set, "%s has one class only: every model is right, so loss and accuracy tell nothing",
+            set, "%s has only one class: every model is right, so loss and accuracy mean nothing",
             where);
     return 0;
 }
@@ -129,7 +129,7 @@ static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_e
         if (why.code == SMOE_STOPPED) return smoe_scan_asked(set->scan, err);
     }
     if (!name) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: no image %.200s in %s, whose images have names as %.200s",
+    return smoe_fail(err, SMOE_DATA, "%s: no image %.200s in %s, where names are like %.200s",
                      spec->data.exclude, name, set->path,
                      smoe_dataset_image_name(set, 0, own, sizeof own));
 }

@@ -52,7 +52,7 @@ static int decode_refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
     if (smoe_file_is_pointer(bytes, size)) return smoe_fail(err, SMOE_DATA, SMOE_FILE_POINTER);
     const char *format = smoe_decode_foreign(bytes, size);
     if (format)
-        return smoe_fail(err, SMOE_DATA, "%s image, and only JPEG, PNG and WebP are read", format);
+        return smoe_fail(err, SMOE_DATA, "%s image, but only JPEG, PNG and WebP are read", format);
     return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
 }
 

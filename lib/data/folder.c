@@ -52,7 +52,7 @@ static int nothing_fits(const listing *l, smoe_err *err) {
     bool deep = strchr(name, '/');
     return smoe_fail(
         err, SMOE_DATA,
-        "%s:%zu: no row is that of an image in %s: the first one is %.200s, an image %.200s; %s",
+        "%s:%zu: no row names an image in %s: the first row is %.200s, an image is %.200s; %s",
         t->path, t->row[0].line, l->set->path, name, first->name,
         absolute ? "write paths from the folder of the data, not absolute ones"
         : deep   ? "write paths from the folder of the data, with its folders or without any"
@@ -64,10 +64,10 @@ static int place_image(listing *l, const char **seen, image *a, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     const smoe_labels_row *row = a->row ? &t->row[a->row - 1] : NULL;
     if (row && seen[a->row])
-        return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: %.200s is two images, %.200s and %.200s: write more of their "
-                         "paths",
-                         t->path, row->line, row->name, seen[a->row], a->name);
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s:%zu: %.200s is the end of two paths, %.200s and %.200s: write more of them",
+            t->path, row->line, row->name, seen[a->row], a->name);
     seen[a->row] = a->name;
     if (!row && (a->place == LOOSE || a->class_end == a->class_at)) {
         a->place = NOWHERE;
@@ -106,12 +106,12 @@ static int no_layout(const listing *l, smoe_err *err) {
     char text[256];
     smoe_fail(err, SMOE_DATA,
               "%s: no SPLIT/CLASS/ folders: expected train/CLASS/IMAGE and test/CLASS/IMAGE (or "
-              "val, validation, valid), with one folder above at most; found %s",
+              "val, validation, valid), inside at most one more folder; found %s",
               l->set->path, l->others[0] ? l->others : "nothing");
     if (l->loose)
         smoe_fail_more(err, SMOE_DATA,
-                       "if those folders are the classes, data.holdout=0.1 makes a tenth of each "
-                       "the split test; data.labels=FILE.csv gives classes in a table");
+                       "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
+                       "each as the split test; data.labels=FILE.csv gives classes in a table");
     else if (l->passed.files)
         smoe_fail_more(err, SMOE_DATA,
                        "no file there is an image that is read (" SMOE_IMAGE_ENDINGS
@@ -133,13 +133,14 @@ static int no_images(const listing *l, smoe_err *err) {
               *there ? there : "no folders of splits");
     if (l->folder->labels && l->found[LOOSE])
         smoe_fail_more(err, SMOE_DATA,
-                       "a column split in %s says which are for training, or data.holdout=0.1 "
-                       "makes a tenth of the images the split test",
+                       "add a column split to %s, or hold out a tenth of the images as the split "
+                       "test with data.holdout=0.1",
                        l->folder->labels->path);
     else if (l->spelled[l->wanted])
         smoe_fail_more(err, SMOE_DATA, "images that are read end in " SMOE_IMAGE_ENDINGS);
     else if (l->wanted != TRAIN && (l->spelled[TRAIN] || l->found[TRAIN]))
-        smoe_fail_more(err, SMOE_DATA, "data.holdout=0.1 makes a tenth of train the split %s",
+        smoe_fail_more(err, SMOE_DATA,
+                       "data.holdout=0.1 holds out a tenth of train as the split %s",
                        smoe_folder_split[l->wanted]);
     return -1;
 }
@@ -187,7 +188,7 @@ static int take_loose(listing *l, smoe_err *err) {
         image *a = &f->image[i];
         if (a->place != TRAIN) continue;
         if (smoe_folder_classify(l, a, shared, TRAIN)) continue;
-        smoe_fail(err, SMOE_DATA, "in no folder, and so of no class");
+        smoe_fail(err, SMOE_DATA, "not in a folder, so without a class");
         return smoe_folder_prefix(l->set, a->name, err);
     }
     return 0;
@@ -254,7 +255,7 @@ static void remark_on_mixtures(smoe_dataset *set) {
             *slash = '\0';
             if (class_number(set, outer) < set->named)
                 smoe_dataset_remark_on(set,
-                                       "images lie in %s/ and in %s/ too: these are two classes",
+                                       "images are both in %s/ and in %s/: these are two classes",
                                        outer, set->class_name[k]);
         }
     }

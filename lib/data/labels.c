@@ -197,8 +197,8 @@ static int sort(smoe_labels *l, smoe_err *err) {
         const smoe_labels_row *a = &l->row[l->order[i - 1]], *b = &l->row[l->order[i]];
         if (!strcmp(a->name, b->name))
             return smoe_fail(err, SMOE_DATA,
-                             "%s:%zu: %.200s has a row already, in line %zu; give all its classes "
-                             "in one, separated by ;",
+                             "%s:%zu: %.200s already has a row, line %zu; give all its classes in "
+                             "one row, separated by ;",
                              l->path, b->line, b->name, a->line);
     }
     memcpy(l->all, l->word, l->words * sizeof *l->all);
@@ -212,11 +212,10 @@ int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
     l->path = smoe_alloc_text(path);
     if (smoe_file_read(path, MOST_BYTES, &l->text, &size, err)) return -1;
     if (strlen(l->text) != size)
-        return smoe_fail(
-            err, SMOE_DATA,
-            "%s: a zero byte: no text in UTF-8; save a spreadsheet, or a table in UTF-16, "
-            "as CSV in UTF-8",
-            path);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: a zero byte, so it is not UTF-8 text; save a spreadsheet, or a table "
+                         "in UTF-16, as CSV in UTF-8",
+                         path);
     reading r = {.to = l, .at = l->text, .next = 1};
     if (!strncmp(r.at, "\xef\xbb\xbf", 3)) r.at += 3; /* the mark of UTF-8 */
     int status = read_rows(&r, err);

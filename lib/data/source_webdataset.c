@@ -63,7 +63,7 @@ static void classlist_add(classlist *l, uint32_t class) {
 }
 
 static int mixed(const classlist *l, const char *what, smoe_err *err) {
-    return smoe_fail(err, SMOE_DATA, "the class %s is no %s, but others are", what,
+    return smoe_fail(err, SMOE_DATA, "the class %s is not a %s, but others are", what,
                      l->numbered ? "number" : "name");
 }
 
@@ -300,8 +300,8 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     if (status || named) return status;
     if (!train && !held)
         return smoe_fail(err, SMOE_USAGE,
-                         "data.path: %s has no {split}: add it, or set data.holdout to "
-                         "the number of its last shards that are not for training",
+                         "data.path: %s has no {split}: add it, or set data.holdout to the number "
+                         "of its last shards that are held out of training",
                          set->path);
     if (held >= s->shards)
         return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none for training",

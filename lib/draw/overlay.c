@@ -231,10 +231,10 @@ void smoe_overlays_frame(smoe_frame *frame) {
     smoe_frame_init(
         frame, "overlays", "Overlays",
         "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
-        "magenta; each patch in the colour of the unit with the largest combine weight (who); "
-        "and for some units (slots, or experts of choice routers) the image darkened where a "
-        "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5); the darkest "
-        "weight is 0, or the unit's least where most units have nearly equal weights",
+        "magenta; each patch in the colour of the unit with the largest combine weight (who); and "
+        "for some units (slots, or experts of choice routers) the image darkened where a patch has "
+        "little weight, grey where it takes none (S Fig. 10, V Fig. 5); the darkest weight is 0, "
+        "or the smallest weight of the unit if most units have nearly equal weights",
         "run* file* image block tile shows* unit effective_tokens darkest_weight largest_weight");
 }
 

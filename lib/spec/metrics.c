@@ -12,7 +12,7 @@ const smoe_metric_entry smoe_metrics[SMOE_METRICS] = {
 #undef METRIC
 };
 
-/* What stands for the split in names and labels of the table is "test". */
+/* In names and labels of the table, "test" stands for the split. */
 enum { SPLIT = sizeof "test" - 1, SPLIT_ROOM = sizeof((smoe_metric_place *)0)->split };
 
 /* ---- patterns: a capital stands for a number ------------------------------------------------- */

@@ -66,8 +66,8 @@ const char *smoe_metric_key(char key[SMOE_METRIC_KEY], smoe_metric metric, const
 /* False: no key of a metric. */
 bool smoe_metric_read(smoe_metric_place *place, const char *key);
 
-/* The last part of its name, which it has in other tables and in JSON; of one that is not recorded
- * its column. */
+/* The last part of its name, which is its name in other tables and in JSON; its column if it is not
+ * recorded. */
 const char *smoe_metric_name(smoe_metric metric);
 
 /* Its column in results, number of shots included. Returns column. */
@@ -80,7 +80,7 @@ smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
 /* Whether a measured column of results can have that name. */
 bool smoe_metric_is_measured(const char *column);
-/* Whether what has that column, or that key of a record, is a share, from 0 to 1. */
+/* Whether the metric with that column, or with that key of a record, is a share from 0 to 1. */
 bool smoe_metric_is_share(const char *name);
 /* Whether it is a time or a rate, which depends on what else the machine did. */
 bool smoe_metric_is_time(smoe_metric metric);

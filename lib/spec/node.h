@@ -38,7 +38,7 @@ void smoe_tree_free(smoe_tree *tree);
 
 /* Whether a node has no anchor, alias or tag; reports them. */
 bool smoe_node_allowed(smoe_reading *reading, const smoe_node *node, const char *key);
-/* The number of a key among `names`, which end with NULL; of others their number. */
+/* The index of a key in `names`, which ends with NULL; their number for other keys. */
 size_t smoe_node_among(const smoe_node *key, const char *const *names);
 
 /* Reads the list of entry `entry`: train.optimizer.groups, and eval.zeroshot (lists.c). */

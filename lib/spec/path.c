@@ -1,7 +1,7 @@
 /*
  * Finding the data. A path in the spec is relative to the folder of the spec, one in an override to
- * the current folder. If it does not exist there, the folders of SMOE_DATA are searched, so specs
- * name archives and not places.
+ * the current folder. If it does not exist there, the folders of SMOE_DATA are searched, so a spec
+ * can name an archive without its location.
  */
 #include "spec/schema.h"
 #include "base/alloc.h"
@@ -65,7 +65,7 @@ int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err
     *path = NULL;
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
-    if (!given) return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
+    if (!given) return smoe_fail(err, SMOE_USAGE, "%s: required, but not given", key);
     char places[700] = "";
     if ((*path = path_look(base, strlen(base), given))) return 0;
     if (*given == '/')

@@ -76,7 +76,7 @@ static void read_section(smoe_reading *reading, const char *section, const smoe_
     smoe_reading_exclude(reading, section);
 }
 
-/* Whether the key is there for the first time in its mapping; reports a second time. */
+/* Whether the key occurs for the first time in its mapping; a second time is reported. */
 static bool first_time(smoe_reading *reading, const char *whole, const smoe_node *map,
                        const smoe_node *key) {
     const smoe_node *other = map->first;

@@ -338,8 +338,8 @@ static void check_router(smoe_reading *reading) {
               moe->choice.group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
     if (moe->expert.universal >= moe->experts)
         clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
-              "%zu universal ones of %zu experts leave no other: use %zu at most",
-              moe->expert.universal, moe->experts, moe->experts - 1);
+              "%zu universal experts of %zu leave no other: use at most %zu", moe->expert.universal,
+              moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
@@ -372,7 +372,8 @@ static void resolve_moe(smoe_reading *reading) {
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Of few-shot data `none` for all channels stands for the numbers of data; no other is below 0. */
+/* For few-shot data, `none` for all channels means the numbers of data; no other number is below
+ * 0. */
 static void check_fewshot(smoe_reading *reading, const char *key, const smoe_series *series,
                           double none) {
     size_t n = series->listed ? series->listed : 1, given = 0, absent = 0;
@@ -382,7 +383,7 @@ static void check_fewshot(smoe_reading *reading, const char *key, const smoe_ser
         absent += series->item[i] == none;
     }
     if (given < n && absent < n)
-        clash(reading, KEYS(key), "%g stands for the numbers of data, but only for all channels",
+        clash(reading, KEYS(key), "%g means the numbers of data, but only for all channels at once",
               none);
 }
 
@@ -408,7 +409,7 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
-/* Of a block's MLPs that a token passes through, at most. */
+/* At most, for the MLPs of a block that a token passes through. */
 static double widest_mlp(const smoe_model_spec *model) {
     double expert = (double)smoe_moe_hidden(model), dense = (double)model->mlp;
     if (!model->moe.layer_count) return dense;
@@ -532,7 +533,7 @@ static void check_text(smoe_reading *reading) {
               text.heads, text.width);
     if (!smoe_sources[data->source].captions)
         clash(reading, KEYS("train.loss", "data.source"),
-              "it compares images with captions, and %s has none", smoe_sources[data->source].name);
+              "it compares images with captions, but %s has none", smoe_sources[data->source].name);
     if (data->augment.mixup > 0 || data->augment.cutmix > 0)
         clash(reading, KEYS("data.augment.mixup", "data.augment.cutmix", "train.loss"),
               "a mixed image has no caption: use 0 with train.loss contrastive");
@@ -549,9 +550,9 @@ static void check_text(smoe_reading *reading) {
               smoe_sources[data->source].name);
 }
 
-/* A share becomes a number of steps. A default is at most 1/part of a short run. So is a number of
- * the file if the run was made short by an override, for a trial, and `tight` says that it does not
- * fit: what contradicts itself in one place stays an error. */
+/* A share becomes a number of steps. A default is at most 1/part of a short run. The same holds for
+ * a number in the file if an override, for a trial, made the run so short that it does not fit
+ * (`tight`); a contradiction within one place stays an error. */
 static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span, size_t part,
                          bool tight) {
     size_t steps = reading->spec->train.steps;
@@ -578,14 +579,14 @@ static void resolve_steps(smoe_reading *reading) {
     if (reading->steps || steps->kind > flops->kind) train->flops = 0;
 }
 
-/* By the test images, the choice of the step would be part of what they are to measure. */
+/* The test images must not choose the step, because they are to measure the result. */
 static void check_patience(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     if (!spec->train.patience || reading->trained) return;
     bool held = spec->data.holdout > 0, used = !strcmp(spec->eval.split, "val");
     if (!held || !used)
         clash(reading, KEYS("train.patience", "data.holdout", "eval.split"),
-              "a run ends early only by images that are held out of training: set %s%s%s",
+              "early stopping needs images that are held out of training: set %s%s%s",
               held ? "" : "data.holdout (0.1: one of ten)", held || used ? "" : " and ",
               used ? "" : "eval.split=val");
 }
@@ -629,7 +630,7 @@ static void check_pieces(smoe_reading *reading) {
     else
         clash(reading, KEYS("train.pieces", "train.batch_size"),
               "%zu pieces do not divide a batch of %zu images", G, B);
-    train->pieces = 1; /* so that the checks below speak of whole pieces */
+    train->pieces = 1; /* so that the checks below assume whole pieces */
 }
 
 /* Blocks of neighbouring processes divide the experts, and processes are a power of two. */

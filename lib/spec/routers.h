@@ -11,9 +11,9 @@
 /* How experts get their inputs. */
 typedef enum smoe_router_family {
     SMOE_FAMILY_SOFT,          /* an expert has P slots, each a mix of all tokens of an image */
-    SMOE_FAMILY_FIXED,         /* tokens go to experts by a fixed rule, each to its own slot */
+    SMOE_FAMILY_FIXED,         /* tokens go to experts by a fixed rule, each into its own slot */
     SMOE_FAMILY_TOKENS_CHOICE, /* a token chooses K experts, whose buffers are of fixed size */
-    SMOE_FAMILY_IMAGES_CHOICE, /* the same of whole images, whose tokens stay together */
+    SMOE_FAMILY_IMAGES_CHOICE, /* the same for whole images, whose tokens stay together */
     SMOE_FAMILY_THRESHOLD,     /* a token goes to any number of experts; buffers hold all tokens */
     SMOE_FAMILY_EXPERTS_CHOICE /* an expert chooses as many tokens as its buffer holds */
 } smoe_router_family;

@@ -56,7 +56,8 @@ static bool is_number(const char *text, bool *whole) {
 }
 
 /* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number
- * that a double does not hold exactly is outside of each, though rounded it may be within. */
+ * that a double cannot represent exactly is outside of each, even if its rounded value is
+ * inside. */
 int smoe_value_whole(const smoe_schema_entry *entry, const char *text, double *number,
                      char *problem) {
     char buf[128];

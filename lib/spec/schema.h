@@ -42,7 +42,7 @@ enum {
     ,
     SMOE_KEY_SIZE = 160,    /* room for a dotted key as written, known or not */
     SMOE_PROBLEM = 512,     /* room for the problem part of a message */
-    SMOE_MOST_PROBLEMS = 40 /* that are reported; with more it is some other kind of file */
+    SMOE_MOST_PROBLEMS = 40 /* reported; a file with more is probably of another kind */
 };
 
 extern const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT];
@@ -99,7 +99,7 @@ typedef struct smoe_reading {
     const char *label;
     char *const *overrides;
     size_t steps; /* instead of train.flops; 0: they are not known */
-    bool trained; /* the model is there: what only training asks of the keys is not checked */
+    bool trained; /* the model exists: requirements of training alone are not checked */
     /* Entries with an error of their own: excluded from checks between keys. */
     bool bad[SMOE_SCHEMA_COUNT];
     size_t problems;

@@ -70,7 +70,7 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_LEARNT_SIGMOID,
     SMOE_PRIORITY_PATCH_EXPERT
 } smoe_priority;
-/* Of the gates of choice routers; RELU is no choice, but that of a router. */
+/* The gates of choice routers; RELU cannot be chosen by a key: it belongs to a router. */
 typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID, SMOE_GATE_RELU } smoe_gate_form;
 typedef enum smoe_balance_way {
     SMOE_BALANCE_LOSS,
@@ -122,7 +122,7 @@ typedef enum smoe_schedule {
  * their order. */
 typedef struct smoe_series {
     double item[SMOE_MAX_BLOCKS];
-    size_t listed; /* length of the list; 0: item[0] counts for all */
+    size_t listed; /* length of the list; 0: item[0] is used for all */
 } smoe_series;
 
 /* A list of any length. */
@@ -478,8 +478,8 @@ typedef struct smoe_spec_text {
     bool trained; /* the spec of a model that is only evaluated: the keys of `train` are not checked
                       against others. Groups need not divide the batch, nor warm-up and cooldown fit
                       into the steps */
-    bool of_cells; /* of several specs: overrides without effect are the caller's to judge, and no
-                      mistakes of this one */
+    bool of_cells; /* one of several specs: the caller judges overrides without effect, which are no
+                    * errors here */
 } smoe_spec_text;
 
 /* "-": a spec is read from standard input, also where a file or folder has that name. */
@@ -519,10 +519,10 @@ typedef struct smoe_idle {
     size_t line, column;
 } smoe_idle;
 
-/* The first such value from number `from` on, 0 being the first of all; returns the number to go on
- * with, 0 if there is none. Of a resolved spec, which states every key, and of a trained model's
- * only overrides count. Overrides without effect are mistakes, found when a spec is read: they are
- * met here only with smoe_spec_text.of_cells. */
+/* The first such value from number `from` on, 0 being the first; returns the number to continue
+ * with, or 0 if there is none. For a resolved spec, which states every key, and for that of a
+ * trained model, only overrides count. Overrides without effect are mistakes, found when a spec is
+ * read: they are met here only with smoe_spec_text.of_cells. */
 size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle);
 
 /* For a spec that an older version of a run or a sweep wrote, and that is trained further: missing
@@ -550,7 +550,7 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 /* The same as JSON; the caller owns it. smoe_spec_json is its text. */
 json_t *smoe_spec_object(const smoe_spec *spec);
 
-/* What is to be read about a key: for help, man page and completion. */
+/* The texts about a key: for help, man page and completion. */
 typedef struct smoe_key_words {
     const char *key, *preset, *help;
     char type[256];

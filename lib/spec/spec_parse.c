@@ -14,7 +14,8 @@
 
 enum { LARGEST = 1 << 20 }; /* largest size of a spec file in bytes */
 
-/* A resolved spec states every key: one that lacks some was cut, and they would be the defaults. */
+/* A resolved spec states every key: if some are missing, it was cut, and they would have
+ * defaults. */
 static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
     static const char mark[] = SMOE_SPEC_RESOLVED;
     const smoe_provenance first = {.kind = SMOE_FROM_FILE, .line = 1, .column = 1};

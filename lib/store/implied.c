@@ -441,7 +441,7 @@ static char *guesses(const implied *x, const char *path) {
     char *text = NULL;
     size_t size, open = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
-    fprintf(out, "%s: as the spec has it, for the file does not say it:", path);
+    fprintf(out, "%s: taken from the spec, because the file does not contain it:", path);
     for (size_t i = 0; i < x->count; i++)
         if (x->key[i].from == GUESS && !strncmp(x->key[i].key, "model.", 6))
             fprintf(out, "%s %s", open++ ? "," : "", x->key[i].key);
@@ -461,8 +461,8 @@ char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     const implied_key *mean = implied_find(&x, "data.mean"), *std = implied_find(&x, "data.std");
     if (pixels_differ(&x, "data.mean", &spec->data.mean) ||
         pixels_differ(&x, "data.std", &spec->data.std))
-        return smoe_text_format("%s: its pixels had other values: %s beside it says 'data.mean=%s' "
-                                "'data.std=%s'",
-                                path, mean->from, mean->value, std->value);
+        return smoe_text_format(
+            "%s: trained with other pixel values: %s beside it says 'data.mean=%s' 'data.std=%s'",
+            path, mean->from, mean->value, std->value);
     return guesses(&x, path);
 }

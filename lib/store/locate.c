@@ -49,21 +49,21 @@ static const struct {
     const char *text;
 } others[] = {
     {"\200", 1, NULL,
-     "a pickle, but none that torch.save writes; .pth, .npz and safetensors files are read"},
-    {"\211HDF", 4, NULL, "a file of HDF5; only safetensors files are read"},
-    {"GGUF", 4, NULL, "a file of GGUF; .pth, .npz and safetensors files are read"},
-    {NULL, 0, ".onnx", "a graph of ONNX; .pth, .npz and safetensors files are read"},
-    {NULL, 0, ".msgpack", "a file of Flax; .pth, .npz and safetensors files are read"},
-    {NULL, 0, ".jsonl", "records, and no model; a model is in the folder of the run"},
-    {"\x93NUMPY", 6, NULL, "one NumPy array; only safetensors files are read"},
+     "a pickle, but not one of torch.save; .pth, .npz and safetensors files are read"},
+    {"\211HDF", 4, NULL, "an HDF5 file; .pth, .npz and safetensors files are read"},
+    {"GGUF", 4, NULL, "a GGUF file; .pth, .npz and safetensors files are read"},
+    {NULL, 0, ".onnx", "an ONNX graph; .pth, .npz and safetensors files are read"},
+    {NULL, 0, ".msgpack", "a Flax file; .pth, .npz and safetensors files are read"},
+    {NULL, 0, ".jsonl", "records, and not a model; a model is in the folder of the run"},
+    {"\x93NUMPY", 6, NULL, "a single NumPy array; .pth, .npz and safetensors files are read"},
     {"\xff\xd8\xff", 3, NULL, "an image: `smoe predict RUN %s` classifies it"},
     {"\211PNG", 4, NULL, "an image: `smoe predict RUN %s` classifies it"},
     {"\x1f\x8b", 2, NULL, "gzip data: `gunzip -k %s` unpacks it"},
-    {"<!", 2, NULL, "a page of HTML, which a download may give instead of a file"},
-    {"<html", 5, NULL, "a page of HTML, which a download may give instead of a file"},
-    {"{\"", 2, ".safetensors", "text in JSON, which a download may give instead of a file"},
-    {NULL, 0, ".yaml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
-    {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
+    {"<!", 2, NULL, "an HTML page, perhaps of a failed download"},
+    {"<html", 5, NULL, "an HTML page, perhaps of a failed download"},
+    {"{\"", 2, ".safetensors", "JSON text, perhaps of a failed download"},
+    {NULL, 0, ".yaml", "a spec: `smoe train %s` trains it; evaluate the run"},
+    {NULL, 0, ".yml", "a spec: `smoe train %s` trains it; evaluate the run"},
 };
 
 /* The first bytes of a file, as many as it has of these: a length of 8 bytes and one more; fewer

@@ -83,8 +83,8 @@ int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const
     if (!name) return 0;
     if (smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) || shares_a_name(set, name, count))
         return smoe_dataset_align(set, name, count, err);
-    smoe_dataset_remark_on(set, "classes are matched by their numbers, for config.json has none of "
-                                "their names");
+    smoe_dataset_remark_on(
+        set, "classes are matched by their numbers, because config.json does not have their names");
     return 0;
 }
 

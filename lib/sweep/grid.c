@@ -233,8 +233,7 @@ static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, 
         smoe_spec_parse(&base, &common, l->plain, l->plains, &own))
         *err = own;
     else if (status && sweep->skipped && l->axes.count && !skip)
-        smoe_fail_more(err, SMOE_USAGE,
-                       "%zu combination%s no valid spec; --skip-invalid leaves %s out",
+        smoe_fail_more(err, SMOE_USAGE, "%zu combination%s not valid; --skip-invalid leaves %s out",
                        sweep->skipped, sweep->skipped == 1 ? " is" : "s are",
                        sweep->skipped == 1 ? "it" : "them");
     return status;

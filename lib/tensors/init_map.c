@@ -275,8 +275,8 @@ int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, cons
                                   "%s: tensor %s: %zu positions are not %zux%zu patches", path,
                                   t->name, t->dim[1], rows, columns);
         return smoe_fail_more(err, SMOE_DATA,
-                              "%s: tensor %s: %zu positions, perhaps of a grid that is no square; "
-                              "--grid ROWSxCOLUMNS says of which, as --grid 14x14",
+                              "%s: tensor %s: %zu positions, perhaps of a grid that is not square; "
+                              "give it with --grid ROWSxCOLUMNS, as in --grid 14x14",
                               path, t->name, t->dim[1]);
     }
     if (!has_shape(t, ndim, dim + axis))
@@ -489,10 +489,9 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     unused_put(out, "; not used: ", from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return false;
-    smoe_fail_more(
-        err, SMOE_DATA,
-        "%s: is not the model of the spec up to its head: %s. --partial starts from what "
-        "there is",
-        smoe_safetensors_path(from->file), text + strspn(text, "; "));
+    smoe_fail_more(err, SMOE_DATA,
+                   "%s: differs from the model of the spec before the head: %s. --partial starts "
+                   "from the parts in common",
+                   smoe_safetensors_path(from->file), text + strspn(text, "; "));
     return true;
 }

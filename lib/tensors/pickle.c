@@ -217,7 +217,7 @@ static int push_named(machine *m, const char *name) {
     if (smoe_text_has_word(hostile, ' ', module) ||
         (builtin && smoe_text_has_word(hostile_builtins, ' ', name + strlen(module) + 1)))
         return fail(m,
-                    "%s runs programs and is no part of a file of weights; nothing of it was "
+                    "%s could run a program, and does not belong in a file of weights; nothing was "
                     "executed",
                     smoe_text_shown(name, shown, sizeof shown));
     for (size_t i = 0; i < TYPES && !strncmp(name, "torch ", 6); i++)

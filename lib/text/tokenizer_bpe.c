@@ -146,7 +146,7 @@ static int bpe_resolve(bpe *t, const reading *r, smoe_err *err) {
                                .id = id_of(r, l->text, l->length)};
         if (t->merges[i].left == NONE || t->merges[i].right == NONE)
             return smoe_fail(err, SMOE_DATA,
-                             "%s: line %zu: a token that is no byte and no merge of the file",
+                             "%s: line %zu: a token that is neither a byte nor a merge of the file",
                              r->path, i + 2);
     }
     qsort(t->merges, t->count, sizeof *t->merges, by_pair);

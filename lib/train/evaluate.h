@@ -28,7 +28,7 @@ void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                            smoe_err *err);
 
-/* What else an evaluation does; all may be left out. */
+/* Options of an evaluation; all may be left out. */
 typedef struct smoe_eval_options {
     smoe_comm *comm; /* several processes: each evaluates its share of the batches, batch i of R
                              in process i mod R, whose sink receives it, and all get the result */

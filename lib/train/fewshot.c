@@ -27,7 +27,7 @@ struct smoe_fewshot {
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* Names all classes that have images, but too few. */
+/* Names all classes that have too few images, but not none. */
 static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t shots,
                         smoe_err *err) {
     size_t short_of = 0, first = 0, N = smoe_dataset_classes(set);
@@ -117,7 +117,7 @@ void smoe_fewshot_free(smoe_fewshot *f) {
 
 /* ---- features -------------------------------------------------------------------------------- */
 
-/* A measurement of a model by several processes. */
+/* The measurement of a model, by several processes. */
 typedef struct measuring {
     const smoe_fewshot *few;
     smoe_model *model;

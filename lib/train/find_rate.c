@@ -14,7 +14,7 @@ void smoe_find_rate_begin(smoe_find_rate *find, smoe_spec *spec) {
     *find = (smoe_find_rate){.spec = spec, .given = train->optimizer.lr, .least = INFINITY};
     train->optimizer.lr = lowest;
     train->schedule.name = SMOE_SCHEDULE_CONSTANT;
-    train->steps = SMOE_FIND_STEPS + 1; /* which is not reached, so no checkpoint is written */
+    train->steps = SMOE_FIND_STEPS + 1; /* never reached, so no checkpoint is written */
     train->log_every = 1;
     train->eval_every = train->patience = train->checkpoint_every = train->keep_every = 0;
     train->checkpoint_minutes = 0;

@@ -1,6 +1,6 @@
 /*
  * A learning rate from one short run (Smith, 2017, arXiv:1506.01186): the rate grows exponentially
- * from step to step until the loss does. The trainer runs it; this file has the rates and the
+ * from step to step until the loss grows. The trainer runs it; this file computes the rates and the
  * result.
  */
 #ifndef SMOE_FIND_RATE_H
@@ -18,14 +18,14 @@ typedef struct smoe_find_rate {
     size_t steps;
 } smoe_find_rate;
 
-/* Makes `spec` one of a short run without evaluations and checkpoints. Borrows it. */
+/* Turns `spec` into that of a short run without evaluations and checkpoints. Borrows it. */
 void smoe_find_rate_begin(smoe_find_rate *find, smoe_spec *spec);
 
 /* After a step of the run: the rate of the next one; or the run ends, as its loss has grown. */
 void smoe_find_rate_step(smoe_find_rate *find, double loss);
 
-/* The rate at which the running mean had made half of its fall, to one digit; NAN if there were too
- * few steps. */
+/* The rate at which the running mean of the loss had fallen half of the way to its minimum, to one
+ * digit; NAN if there were too few steps. */
 double smoe_find_rate_result(const smoe_find_rate *find);
 
 #endif

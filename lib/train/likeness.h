@@ -1,6 +1,6 @@
 /*
- * How like two models are on the same images: the logits of one before and after it was made into
- * another (train/upcycle.h, train/prune.h).
+ * How similar two models are on the same images: the logits before and after one was converted into
+ * the other (train/upcycle.h, train/prune.h).
  */
 #ifndef SMOE_LIKENESS_H
 #define SMOE_LIKENESS_H
@@ -9,14 +9,14 @@
 #include "tensors/safetensors.h"
 #include "vit/model.h"
 
-/* A model that was trained: its spec, and the file that its weights are from. */
+/* A trained model: its spec, and the file with its weights. */
 typedef struct smoe_model_source {
     smoe_model *model;
     const smoe_spec *spec;
     const smoe_safetensors *file;
 } smoe_model_source;
 
-/* The images by which models are compared: so many that lie evenly over the set, without
+/* The images on which models are compared: this number of images, evenly over the set, without
  * augmentation, in the order of an evaluation, so that groups of choice routers have images of any
  * class; the models are reserved for `batch` images. */
 typedef struct smoe_likeness_images {

@@ -1,8 +1,8 @@
 /*
  * Optimiser state of another run: a run that starts from its weights may start with its moments too
  * (train --init --moments), so that the first updates are not larger than its last ones. Experts
- * that are copies of a dense MLP get copies of its moments. How tensors correspond is that of the
- * weights (tensors/init_map.h); a tensor without moments in the file starts with zeros.
+ * that are copies of a dense MLP get copies of its moments. Tensors correspond as for the weights
+ * (tensors/init_map.h); a tensor without moments in the file starts with zeros.
  */
 #ifndef SMOE_MOMENTS_INIT_H
 #define SMOE_MOMENTS_INIT_H
@@ -18,12 +18,12 @@
 int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
                             smoe_err *err) SMOE_MUST_CHECK;
 
-/* So, and the state beside `model`, opened. */
+/* The same, and opens the state beside `model`. */
 int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
                            const smoe_spec *spec, smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Fills the moments, which are allocated, and params->carried; *text, fresh, says what came from
- * where. */
+/* Fills the moments, which are allocated, and params->carried; *text, fresh, is a line that says
+ * how many came from the file. */
 int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
                            char **text, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -185,7 +185,7 @@ static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t
     return changed_ranges(params, at + SMOE_ADAM_PREFETCH, *early);
 }
 
-/* An update of one parameter: what all of its elements share. */
+/* The quantities that all elements of a parameter share in an update. */
 typedef struct update {
     const smoe_params *params;
     const smoe_param *param;

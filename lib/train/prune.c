@@ -14,7 +14,7 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
                          moe->experts);
     if (moe->expert.universal || (!experts && moe->expert.shared))
         return smoe_fail(err, SMOE_USAGE,
-                         "--experts: the model has %s experts, whose place nothing could take",
+                         "--experts: the model has %s experts, which cannot be removed",
                          moe->expert.universal ? "universal" : "shared");
     snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu",
@@ -54,7 +54,7 @@ static void prune_choose(smoe_pruned *p, size_t layer) {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* The layer of a tensor blocks.I.*, or of none 0. */
+/* The layer of a tensor blocks.I.*; 0 for other tensors. */
 static size_t prune_layer(const smoe_model *from, const char *name) {
     size_t block = 0, layer = 0;
     if (sscanf(name, "blocks.%zu.", &block) == 1)
@@ -70,7 +70,7 @@ static bool prune_fits(const smoe_param *to, const smoe_tensor *from, int but) {
     return true;
 }
 
-/* Of the axis that has the experts, those that are kept; other tensors are copied. */
+/* The kept experts along the axis that has the experts; other tensors are copied. */
 static bool prune_pick(real *w, const smoe_param *to, const smoe_tensor *from, const smoe_pruned *p,
                        size_t layer) {
     if (prune_fits(to, from, -1)) return smoe_tensor_convert(w, from, 0, to->whole);

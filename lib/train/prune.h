@@ -1,6 +1,6 @@
 /*
- * A model with fewer experts, made from a trained one: each MoE layer keeps those that the combine
- * weights use most on given images; or a dense MLP takes the place of all, their mean.
+ * A model with fewer experts, made from a trained one: each MoE layer keeps those with the largest
+ * combine weights on given images, or is replaced by a dense MLP, the mean of its experts.
  */
 #ifndef SMOE_PRUNE_H
 #define SMOE_PRUNE_H
@@ -15,17 +15,17 @@ typedef struct smoe_pruned {
     smoe_likeness likeness;
 } smoe_pruned;
 
-/* The spec of that model: `to` from that of the model that there is, as it is (`from`) and as the
- * text in its file. 0 experts: the mean. SMOE_USAGE where it cannot have fewer, or the spec would
- * not be valid. */
+/* The spec of that model: `to` from that of the trained model, resolved (`from`) and as the text in
+ * its file. 0 experts: the mean. SMOE_USAGE if it cannot have fewer, or the spec would not be
+ * valid. */
 int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /*
  * The weights of `to`, created from that spec and without slabs, from the file of `from`, which is
- * mapped. Experts are ranked, and logits compared, by the images. Of equals the one with the lower
- * index is kept. The mean weighs each expert by its share. Release with smoe_pruned_free in any
- * case.
+ * mapped. Experts are ranked, and logits compared, by the images. Among equals the one with the
+ * lower index is kept. The mean weighs each expert by its share. Release with smoe_pruned_free in
+ * any case.
  */
 int smoe_prune(smoe_pruned *pruned, smoe_model *to, size_t experts, const smoe_model_source *from,
                const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;

@@ -22,7 +22,7 @@ typedef struct smoe_retrieval {
  * rank: how many items are nearer to each query than its nearest true one, 0 the best. Queries are
  * the images, items the captions, or with `by_caption` the other way round. The captions of an
  * image are true for it, and so are those of the same words; with several captions any of them
- * counts. Of equally near items the one of lower number counts as nearer.
+ * counts. Among equally near items, the one with the lower number counts as nearer.
  */
 void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption);
 

@@ -55,7 +55,7 @@ double smoe_routing_dropped(const smoe_routing *r) {
     return worst;
 }
 
-/* One list over the experts of a layer: choices made minus `minus`. */
+/* A list over the experts of a layer: choices made minus `minus`. */
 static void routing_add_list(json_t *record, size_t block, smoe_metric metric, const size_t *made,
                              const size_t *minus, size_t E) {
     char key[SMOE_METRIC_KEY];

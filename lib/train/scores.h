@@ -17,7 +17,7 @@ typedef struct smoe_prediction {
     bool correct;       /* it is a label of the image */
 } smoe_prediction;
 
-/* Of the logits and target [N] of one image. */
+/* Of one image, from its logits and target [N]. */
 smoe_prediction smoe_prediction_of(const smoe_task *task, const real *logits, const real *target,
                                    size_t N, int64_t label);
 

@@ -61,8 +61,8 @@ void smoe_sharded_gradients_squares(smoe_sharded_gradients *sharded, double *squ
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* What other processes have of the tensors of a table, read while a checkpoint is written: experts
- * that are sharded, and moments, of which every process has those of its own range. */
+/* Reads the parts of tensors that other processes have, while a checkpoint is written: sharded
+ * experts, and moments, of which every process has those of its own range. */
 typedef struct smoe_sharded_state {
     const smoe_params *params;
     smoe_comm *comm;

@@ -48,8 +48,8 @@ static int pot_load(pot *p, const char *path, smoe_err *err) {
     int status = 0;
     if (names && !p->names) p->names = smoe_alloc_text(names);
     if (names && strcmp(names, p->names) != 0)
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: its classes are others than those of the first model", path);
+        status =
+            smoe_fail(err, SMOE_DATA, "%s: its classes differ from those of the first model", path);
     if (!status) status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
     return status;
 }

@@ -10,7 +10,7 @@
 typedef struct smoe_soup_member {
     const char *path; /* of its safetensors file; the caller's */
     smoe_eval alone;
-    smoe_eval with; /* the soup so far with this member, whether it stays or not */
+    smoe_eval with; /* the soup so far including this member, whether it stays or not */
     bool in;        /* it stays */
     /* Its experts against those of the first path, by the cosine of their first kernels, over all
      * MoE layers: the share of experts that are closest to the one with their own number, and the
@@ -28,10 +28,9 @@ typedef struct smoe_soup_options {
 } smoe_soup_options;
 
 /* Evaluates members, and the soup, on `set` with `spec`; members come back in the order in which
- * they joined, the first first. *soup is the evaluation of the result. SMOE_DATA names a member
- * that is not of the shape of the spec, tensor by tensor. The file has the metadata of the first
- * path, and in smoe.soup a list of the paths of its members; its values are means in double, stored
- * in F32. */
+ * they joined. *soup is the evaluation of the result. SMOE_DATA names a member that is not of the
+ * shape of the spec, tensor by tensor. The file has the metadata of the first path, and in
+ * smoe.soup a list of the paths of its members; its values are means in double, stored in F32. */
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,
                    const smoe_dataset *set, const smoe_soup_options *options, smoe_eval *soup,
                    smoe_err *err) SMOE_MUST_CHECK;

@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* What is summed beside gradients: these, what routers count for their states, and, where the step
- * is measured, the statistics of the layers. */
+/* What is summed in addition to gradients: these, the counts of routers for their states, and, if
+ * the step is measured, the statistics of the layers. */
 enum { LOSS, CORRECT, AUX, Z, COUNTS, OF_LAYER = sizeof(smoe_plan_stats) / sizeof(double) };
 
 static size_t stats_at(const smoe_params *params) {
@@ -157,7 +157,7 @@ static int step_check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) 
             status = smoe_fail(err, SMOE_NONFINITE,
                                "step %llu: the gradient is not finite: parameter %s", number, name);
     } else if (*s->bad) {
-        /* Printed without the sign that a NaN may have. */
+        /* A NaN is printed without its sign. */
         status = smoe_fail(err, SMOE_NONFINITE,
                            "step %llu: the loss is %g: first non-finite values in layer %s, "
                            "parameter %s",

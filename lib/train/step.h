@@ -15,8 +15,8 @@
 #include <jansson.h>
 
 typedef struct smoe_step_options {
-    smoe_comm *comm; /* the processes that share each batch; NULL: this one alone */
-    bool unchecked;  /* a loss or gradient that is not finite is no failure: for timing */
+    smoe_comm *comm; /* the processes that share each batch; NULL: only this one */
+    bool unchecked;  /* a loss or gradient that is not finite is not an error: for timing */
 } smoe_step_options;
 
 /* Of images and captions. */
@@ -79,8 +79,8 @@ void smoe_step_free(smoe_step *step);
 int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
 
-/* How many forward passes over the batch one process makes beside that of the step: pieces are
- * computed again where a loss is of the whole batch. */
+/* How many forward passes over the batch a process makes in addition to that of the step: pieces
+ * are computed again if a loss needs the whole batch. */
 int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
 
 /* Counts in comm->sent what a process sends in a step that is not logged, including the two
@@ -90,7 +90,7 @@ int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
 void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm);
 
 /* Adds the metrics of the last step, whose routing was measured, to its record. rate: the learning
- * rate; waited_s: how long the loader was waited for. */
+ * rate; waited_s: seconds of waiting for the loader. */
 void smoe_step_record(json_t *record, const smoe_step *step, double rate, double images_per_s,
                       double waited_s);
 

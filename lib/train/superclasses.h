@@ -1,6 +1,6 @@
 /*
- * Super-classes from the mistakes of a classifier: classes that are taken for one another come
- * together (Mobile V-MoEs, arXiv 2309.04354, whose way of clustering is another one).
+ * Super-classes from the errors of a classifier: classes that it confuses are grouped together
+ * (Mobile V-MoEs, arXiv 2309.04354, which uses another clustering method).
  */
 #ifndef SMOE_SUPERCLASSES_H
 #define SMOE_SUPERCLASSES_H
@@ -14,8 +14,8 @@
  * images is 0), and two sets of classes by the mean over their pairs. The two sets that are most
  * alike are merged, until E are left, but never into a set of more classes than N/E, rounded up,
  * where another pair remains; among equals the smallest sets come first, then the lowest classes.
- * Fails with SMOE_USAGE if E is not in this range, with SMOE_RUNTIME without memory for N x N
- * numbers.
+ * Fails with SMOE_USAGE if E is not in this range, with SMOE_RUNTIME if there is no memory for N x
+ * N numbers.
  */
 int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *prediction,
                       size_t images, smoe_err *err) SMOE_MUST_CHECK;

@@ -38,8 +38,8 @@ typedef double smoe_task_image_loss(real *dl, const real *l, const smoe_targets 
 
 typedef struct smoe_task {
     /* Whether classes are independent of one another: the targets are all labels of an image, and
-     * the probability of a class is 1/(1 + e^-l) of its logit. Else the target is the main label,
-     * and the probabilities are the softmax of the logits. */
+     * the probability of a class is the sigmoid 1/(1 + e^-l) of its logit. Otherwise the target is
+     * the main label, and the probabilities are the softmax of the logits. */
     bool multi;
     /* One of the two: the loss of an image, if that of a batch is their sum; or that of a batch. */
     smoe_task_image_loss *image;

@@ -101,7 +101,8 @@ static void say_fresh(const trainer *t, char *text) {
     free(text);
 }
 
-/* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
+/* Opened once and read from the open file: if the other run is still training, its path may be
+ * removed later. */
 static int open_init(trainer *t, smoe_err *err) {
     if (smoe_run_model(&t->init, t->options->init, NULL, &t->options->choice, err)) return -1;
     t->params->headless =
@@ -126,10 +127,8 @@ static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
     if (t->params->headless)
-        trainer_say(
-            t,
-            "the classes of the data are others than those of the file, so the head is not taken "
-            "from it");
+        trainer_say(t, "the classes of the data differ from those of the file, so the head is not "
+                       "taken from it");
     say_fresh(t, smoe_init_map_text(t->params, t->init, options->fit));
     say_fresh(t, smoe_model_file_remark(t->init));
     say_fresh(t, smoe_implied_remark(t->spec, t->init));
@@ -187,8 +186,8 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
     return 0;
 }
 
-/* The time of earlier processes is that of the last record that is kept: a checkpoint has no times,
- * so that the same run writes the same bytes. */
+/* The time of earlier processes is that of the last kept record: a checkpoint contains no times, so
+ * that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
     SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
@@ -204,8 +203,8 @@ static bool is_due(size_t every, uint64_t step) {
     return every && step % every == 0;
 }
 
-/* Whether train.patience evaluations have passed since the best one. It follows from what a
- * checkpoint has, so a run that is resumed ends at the same step. */
+/* Whether train.patience evaluations have passed since the best one. It follows from the data of a
+ * checkpoint, so a resumed run ends at the same step. */
 static bool out_of_patience(const trainer *t) {
     const smoe_train_spec *train = &t->spec->train;
     return train->patience && is_due(train->eval_every, t->state.step) &&
@@ -298,7 +297,7 @@ static void say_remarks(const trainer *t) {
         if (!has_remark(train, test->remark[i])) trainer_say(t, test->remark[i]);
 }
 
-/* Photographs of telephones: most programs that show them turn them. */
+/* Photographs from telephones: most viewers turn them. */
 static void say_turned(const trainer *t) {
     size_t count = smoe_dataset_found(t->train)->turned;
     if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
@@ -308,8 +307,8 @@ static void say_turned(const trainer *t) {
                                   count == 1 ? "it as its" : "them as their"));
 }
 
-/* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
- * with other bits than it would have had. */
+/* Another instruction set, or in BF16 another matrix unit, adds in another order: the run
+ * continues, with different bits. */
 static void say_kernels(const trainer *t) {
     SMOE_FREED char *before = smoe_run_previous(t->run, "kernel");
     if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision))
@@ -394,7 +393,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
 }
 
 /* The test split in batches of B; its counts of routing go into the record. The last evaluation
- * leaves the outcomes of the images as well; with patience each may be the last. */
+ * leaves the outcomes of the images as well; with train.patience, each may be the last. */
 static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     smoe_eval *eval = &t->result->test;
@@ -443,7 +442,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
         status = smoe_fewshot_record(t->fewshot, t->model, B, t->comm, r, err);
     if (!status && t->chief && options->draw && smoe_run_events(t->run))
         status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
-    smoe_model_serve(t->model); /* the others may have the experts of these images */
+    smoe_model_serve(t->model); /* other processes may have the experts of these images */
     if (status) {
         json_decref(r);
         return -1;

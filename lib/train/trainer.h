@@ -15,7 +15,7 @@
 typedef struct smoe_train_status { /* after every step */
     uint64_t step, steps;          /* done, of */
     double epoch, loss, precision, lr, images_per_s, seconds_left;
-    const char *state; /* what the losses look like (train/watch.h), or NULL */
+    const char *state; /* a word about the losses (train/watch.h), or NULL */
 } smoe_train_status;
 
 typedef struct smoe_train_begin { /* before the first step; all borrowed */
@@ -46,11 +46,11 @@ typedef struct smoe_train_options {
     smoe_run_mode mode;
     smoe_comm *comm;  /* the processes that train together; NULL: this one alone */
     const char *init; /* a run, a checkpoint or a file to start from (smoe_run_locate), or NULL */
-    smoe_file_choice choice; /* what the user says of such a file of another program */
+    smoe_file_choice choice; /* what the user says about a file of another program */
     smoe_fit fit;            /* how far it may differ from the model */
-    bool moments; /* the optimiser's moments start from there too: train/moments_init.h */
-    double noise; /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
-    json_t *env;  /* for env.json; taken over */
+    bool moments;            /* the optimiser's moments also start from it: train/moments_init.h */
+    double noise;            /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
+    json_t *env;             /* for env.json; taken over */
     const volatile sig_atomic_t
         *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
     volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */

@@ -22,7 +22,7 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
         if (!is_copied(&from, param) || param->group != SMOE_PARAM_KERNEL) continue;
         real *w = params->w + param->offset;
         double square = 0;
-        size_t one = param->whole / param->dim[0]; /* its copies are equal, whichever are here */
+        size_t one = param->whole / param->dim[0]; /* all copies are equal: take the first here */
         for (size_t j = 0; j < param->whole; j++) square += (double)w[j % one] * (double)w[j % one];
         smoe_param drawn = *param; /* with the stream of the tensor's initial values */
         drawn.alike = false;
@@ -95,7 +95,7 @@ static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err
     if (smoe_model_create(&c->dense, &spec, c->classes, err)) return -1;
     smoe_params *params = smoe_model_params(c->dense);
     if (smoe_params_allocate(params, 1, err)) return -1;
-    smoe_params_init(params, spec.seed); /* as the other's, where the file has nothing */
+    smoe_params_init(params, spec.seed); /* as in the new model, if the file has none */
     if (smoe_params_load(params, file, SMOE_FIT_PARTIAL, NULL, err)) return -1;
     return smoe_model_reserve(c->dense, c->by.batch, false, err);
 }

@@ -1,4 +1,4 @@
-/* What a person would want to be told about the losses of a run; see watch.h. */
+/* Remarks on the losses of a run; see watch.h. */
 #include "train/watch.h"
 #include "base/alloc.h"
 #include "spec/tasks.h"
@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-static const double memory = 0.95;   /* of the running mean of losses, per step */
-static const double grows = 3;       /* times the loss of guessing: the loss has grown */
-static const double near = 0.98;     /* share of the loss of guessing that is still guessing */
+static const double memory = 0.95; /* of the running mean of losses, per step */
+static const double grows = 3;     /* times the loss of guessing: the loss has grown */
+static const double near = 0.98;   /* above this share of the loss of guessing, nothing is learnt */
 static const double memorises = 0.5; /* share of the test loss, above that of guessing or risen */
 static const double risen = 1.2;     /* times the least test loss */
 enum { SOON = 200, LATE = 1000, LABELS = 10000 };
@@ -88,7 +88,7 @@ const char *smoe_watch_eval(smoe_watch *w, uint64_t step, double loss) {
     }
     if (!last || w->grown || mean > memorises * loss || !(worse || loss > w->guess)) return NULL;
     snprintf(w->text, sizeof w->text,
-             "the model memorises its training images: training loss %.3g, test loss %.3g (least "
+             "the model memorises its training images: training loss %.3g, test loss %.3g (lowest "
              "%.3g at step %llu); more images, data.augment, a smaller model or fewer steps help",
              mean, loss, w->least, (unsigned long long)w->least_step);
     return w->text;

@@ -1,7 +1,6 @@
 /*
- * Watches the losses of a run for what a person would want to be told: a loss that grows, one that
- * stays at that of guessing, and a model that memorises its training images. Only remarks follow;
- * training goes on.
+ * Watches the losses of a run and makes remarks: on a loss that grows, on one that stays at that of
+ * guessing, and on a model that memorises its training images. Training continues in any case.
  */
 #ifndef SMOE_WATCH_H
 #define SMOE_WATCH_H
@@ -13,7 +12,7 @@ enum { SMOE_WATCH_TEXT = 320 };
 typedef struct smoe_watch {
     const smoe_spec *spec;
     double guess;               /* the loss of guessing by the frequencies of the classes */
-    double mean, weight;        /* of the losses of the last steps, and how much of it counts */
+    double mean, weight;        /* running mean of the last losses, and the sum of its weights */
     double least;               /* test loss; */
     uint64_t least_step;        /* 0: none yet */
     const char *state;          /* in a word or two, for progress lines; NULL: nothing to say */

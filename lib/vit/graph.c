@@ -1,4 +1,4 @@
-/* A model as a graph of ONNX; see model.h. */
+/* A model as an ONNX graph; see model.h. */
 #include "base/alloc.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
@@ -114,7 +114,7 @@ static value attention(const graph *g, value x, const char *path) {
 
 /* ---- Soft MoE -------------------------------------------------------------------------------- */
 
-/* x / |x| along an axis, as router_soft.c has it. */
+/* x / |x| along an axis, as in router_soft.c. */
 static value unit(const graph *g, value x, int64_t axis) {
     bool vmoe = g->model->moe.soft.l2_eps == SMOE_L2_VMOE;
     value length = of_two(g, vmoe ? "ReduceSumSquare" : "ReduceL2", x, LIST(g, axis));
@@ -306,12 +306,11 @@ static int graph_check(const smoe_spec *spec, smoe_err *err) {
     const smoe_router_entry *entry = m->layer_count ? smoe_router_find(m->router) : NULL;
     if (smoe_task_pairs(spec->train.loss))
         return smoe_fail(err, SMOE_USAGE,
-                         "ONNX is written of models that classify, not of two "
-                         "towers");
+                         "ONNX can be written only for models that classify, not for two towers");
     if (entry && entry->family != SMOE_FAMILY_SOFT)
         return smoe_fail(err, SMOE_USAGE,
-                         "ONNX is written of dense models and of the soft family: router %s sorts "
-                         "tokens into buffers, which is no product of matrices",
+                         "ONNX can be written only for dense models and the soft family: router %s "
+                         "sorts tokens into buffers",
                          m->router);
     if (entry && smoe_router_heeds(entry, "combine") && m->soft.combine == SMOE_COMBINE_ENTMAX)
         return smoe_fail(err, SMOE_USAGE,

@@ -73,7 +73,7 @@ static void as_text(void **state) {
                               "experts   run     p  memory\n"
                               "4           a  0.50    2 kB\n"
                               "all      b, c     -    1 kB\n"
-                              "... and 1 rows more (runs.csv)\n"
+                              "... and 1 more row (runs.csv)\n"
                               "\n"
                               "A part:\n"
                               "Of 0.\n"

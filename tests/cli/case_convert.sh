@@ -49,9 +49,9 @@ status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
 # a copy needs no type, and a file is what its name says
 status 0 smoe convert half.safetensors copy.safetensors >out
 cmp copy.safetensors half.safetensors || fail "a copy is another file"
-grep -q '^copy.safetensors: [0-9]* tensors, in the types that they had, ' out || fail "$(cat out)"
+grep -q '^copy.safetensors: [0-9]* tensors, with their types unchanged, ' out || fail "$(cat out)"
 status 2 smoe convert run model.pth 2>err
-grep -q 'model.pth: safetensors files are written, not .pth; name it model.safetensors' err || fail "$(cat err)"
+grep -q 'model.pth: only safetensors files are written, not .pth; name it model.safetensors' err || fail "$(cat err)"
 # a folder of save_pretrained is a folder with such a file
 mkdir saved && mv hf.safetensors saved/model.safetensors
 status 0 smoe eval saved -q data.limit=100 >/dev/null
@@ -75,7 +75,7 @@ grep -q -- '--experts 5: the model has 4 experts' err && grep -q -- '--experts m
 status 2 smoe convert dense no.safetensors --experts 2 2>err
 grep -q -- '--experts: the model has no experts' err || fail "$(cat err)"
 status 2 smoe convert run no.safetensors eval.split=val 2>err
-grep -q 'eval.split=val: keys only say on which images --experts chooses' err || fail "$(cat err)"
+grep -q 'eval.split=val: keys have an effect only with --experts, where they choose the images' err || fail "$(cat err)"
 [ ! -e no.safetensors ] || fail "a refusal left no.safetensors behind"
 # refused commands leave no files behind
 status 2 smoe convert run half.safetensors --type f32 2>err

@@ -10,7 +10,7 @@ status 0 smoe data photos >out
 grep -qE '^train +4 +0 +1 +1 +PNG 4$' out && grep -qE '^test +2 ' out && ! grep -q '^val ' out || fail "splits: $(cat out)"
 grep -qE '^ape +3 +1$' out && grep -qE '^bee +1 +1$' out || fail "classes: $(cat out)"
 grep -q 'grey 4' out && grep -q 'data.mean=\[0.0000, 0.0000, 0.0000\]' out || fail "modes and pixels: $(cat out)"
-grep -q '2 of 2 images of test are nearly images of train' out || fail "duplicates: $(cat out)"
+grep -q '2 of 2 images of test are near duplicates of images of train' out || fail "duplicates: $(cat out)"
 tar -czf photos.tar.gz photos
 status 0 smoe data photos.tar.gz --json >json
 grep -q '"source": "image-folder"' json && grep -q '"seconds_per_image": [0-9]' json || fail "$(cat json)"
@@ -31,7 +31,7 @@ status 2 smoe data photos -q -o seen >/dev/null 2>err
 grep -q 'exists already; --force' err || fail "$(cat err)"
 echo no >photos/train/ape/bad.jpg
 status 3 smoe data photos >out 2>err
-grep -q '^left out: .*bad.jpg: unknown format' out && grep -q '1 of 5 images of train cannot be used, more than one of 100: .*with data.on_error=skip too' err || fail "damage: $(cat out err)"
+grep -q '^left out: .*bad.jpg: unknown format' out && grep -q '1 of 5 images of train cannot be used, more than one of 100: .*even with data.on_error=skip' err || fail "damage: $(cat out err)"
 rm -r photos/train
 status 3 smoe data photos >out 2>err
 grep -q 'no images in train/' err || fail "without train: $(cat err)"

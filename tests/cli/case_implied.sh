@@ -14,7 +14,7 @@ sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/; s/norm_eps: 1e-05 .*/norm
 [ "$(smoe eval vit.safetensors -q --spec implied.yaml data.limit=100 | sed -n 's/^loss *//p')" = \
     "$(smoe eval own.safetensors -q data.limit=100 | sed -n 's/^loss *//p')" ] || fail "another model: $(cat implied.yaml)"
 status 0 smoe eval vit.safetensors --spec implied.yaml data.limit=100 >/dev/null 2>err
-grep -q 'vit.safetensors: as the spec has it, for the file does not say it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms' err || fail "$(cat err)"
+grep -q 'vit.safetensors: taken from the spec, because the file does not contain it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms' err || fail "$(cat err)"
 # A configuration of transformers: what shapes do not show must agree.
 mkdir saved && cp vit.safetensors saved/model.safetensors
 printf '{"hidden_size": 16, "layer_norm_eps": 1e-12, "num_attention_heads": 2, "hidden_act": "gelu"}' >saved/config.json
@@ -22,7 +22,7 @@ printf '{"image_mean": [0.48, 0.46, 0.41], "image_std": [0.5, 0.5, 0.5]}' >saved
 status 2 smoe eval saved --spec implied.yaml 2>err
 grep -q 'saved/model.safetensors: config.json beside it says model.norm_eps=1e-12, and the spec has 1e-06' err || fail "$(cat err)"
 status 0 smoe eval saved --spec implied.yaml model.norm_eps=1e-12 data.limit=100 >/dev/null 2>err
-grep -q "its pixels had other values: preprocessor_config.json beside it says 'data.mean=\[0.48, 0.46, 0.41\]' 'data.std=" err || fail "$(cat err)"
+grep -q "trained with other pixel values: preprocessor_config.json beside it says 'data.mean=\[0.48, 0.46, 0.41\]' 'data.std=" err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -n --init saved $keys 2>err
 grep -q 'config.json beside it says model.norm_eps=1e-12' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init saved --partial $keys >/dev/null

@@ -55,6 +55,10 @@ experts='model.moe.router=experts-choice model.moe.noise=0 model.moe.capacity=3'
 upcycle -1e-3 $experts
 grep -q 'model.moe.renormalize=true makes weights sum to 1' err || fail "$(cat err)"
 upcycle 1e-4 $experts model.moe.renormalize=true
+# With a new head all logits are the same before training, so they show no change, and the report says so.
+status 0 smoe init tiny.yaml model.moe.layers=none new.safetensors -q >/dev/null
+status 0 smoe train tiny.yaml --no-progress --force --init new.safetensors --upcycle train.steps=1 -o up >/dev/null 2>err
+grep -q '^upcycled: the logits of 8 images are all the same before, as with a new head' err || fail "$(cat err)"
 # Moments start from the other run too: with one image, so that all batches are the same, a run that goes on with them has the
 # bits of one that never ended. Without them it does not.
 one='data.limit=1 train.batch_size=1 train.schedule.name=constant train.eval_every=0 model.moe.router=tokens-choice model.moe.noise=0 model.moe.group_images=1'
@@ -110,7 +114,7 @@ grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors'
 # The whole model up to its head, unless --partial says that less is meant.
 status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.layers=none >/dev/null
 status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
-grep -q 'token.safetensors: is not the model of the spec up to its head: not used: cls_token. --partial starts from what there is' err || fail "$(cat err)"
+grep -q 'token.safetensors: differs from the model of the spec before the head: not used: cls_token. --partial starts from the parts in common' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init dense -o x 2>err
 grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, ' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init token.safetensors model.head=token model.moe.layers=none model.depth=3 -o x 2>err

@@ -59,7 +59,7 @@ ln -s nowhere brought/train/ape/40.png && ln -s nowhere brought/test/bee/41.png
 ln -s 42.png brought/test/bee/42.png && ln -s "$(printf '%0300d' 0)" brought/test/bee/43.png
 status 3 smoe data brought >out 2>err
 grep -q '^left out: .*bee/42.png: Too many levels' out && grep -q '^left out: .*bee/43.png: File name too long' out || fail "unreadable: $(cat out)"
-grep -q '1 of 41 images of train cannot be used, more than one of 100: training will refuse them, with data.on_error=skip too' err || fail "$(cat err)"
+grep -q '1 of 41 images of train cannot be used, more than one of 100: training refuses them, even with data.on_error=skip' err || fail "$(cat err)"
 [ "$(grep -c '^left out: .*a link to a file that is not there' out)" -eq 2 ] && grep -qE '^ape +20 +20$' out || fail "links: $(cat out)"
 grep -q '^remark  train: .*train/ape/up leads to a folder above it, and is not followed' out || fail "a loop: $(cat out)"
 rm brought/test/bee/4[123].png
@@ -98,21 +98,21 @@ status 0 smoe soup moved theirs $zoo -o broth >/dev/null 2>&1
 [ "$(loss_of broth)" = "$(loss_of brought-run)" ] || fail "names of a soup: $(loss_of broth), $(loss_of brought-run)"
 mkdir turned && cp theirs/model.safetensors turned && printf '{"id2label": {"0": "bee", "1": "ape"}}' >turned/config.json
 status 3 smoe soup moved turned $zoo 2>err
-grep -q '^smoe soup: turned/model.safetensors: its classes are others than those of the first model$' err || fail "a soup of other classes: $(cat err)"
+grep -q '^smoe soup: turned/model.safetensors: its classes differ from those of the first model$' err || fail "a soup of other classes: $(cat err)"
 status 0 smoe compare moved turned >out 2>&1
-grep -q '^classes  *heads are not compared, for their classes differ: ape, bee; bee, ape' out || fail "a comparison of other classes: $(cat out)"
+grep -q '^classes  *heads are not compared, because their classes differ: ape, bee; bee, ape' out || fail "a comparison of other classes: $(cat out)"
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
-grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names: $(cat err)"
+grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names: $(cat err)"
 status 0 smoe convert theirs moved/model.safetensors -f -q >/dev/null && status 0 smoe eval moved $zoo >/dev/null 2>err
-grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names of a converted file: $(cat err)"
+grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names of a converted file: $(cat err)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -n >out
-grep -q 'initialised: head.weight, head.bias' out && grep -qx 'the classes of the data are others than those of the file' out || fail "of a plan: $(cat out)"
+grep -q 'initialised: head.weight, head.bias' out && grep -qx 'the classes of the data differ from those of the file' out || fail "of a plan: $(cat out)"
 status 3 smoe soup brought-run zoo-run 2>err
-grep -q 'its classes are others than those of the first model' err || fail "a soup of other classes: $(cat err)"
+grep -q 'its classes differ from those of the first model' err || fail "a soup of other classes: $(cat err)"
 for s in train test; do rm -r zoo/$s/bee && cp -r zoo/$s/cow zoo/$s/dog; done
 status 3 smoe eval brought-run $zoo 2>err
 grep -q 'none of its classes (cow, ...) is one of the model (ape, ...)' err || fail "no class in common: $(cat err)"
@@ -124,7 +124,7 @@ mkdir -p far/ape far/bee near/x && cp "$corpus"/colour.jpg far/ape/1.jpg && cp "
 for c in ape bee; do for i in 2 3 4; do cp photos/ape/1.png far/$c/$i.png; done; done
 cp far/ape/1.jpg near/x/0.jpg && cp far/bee/1.jpg near/x/1.jpg
 status 0 smoe data far data.holdout=0.3 --against near -o apart >out
-grep -qE '^near +[12] of [0-9]+ images of (train|test) are nearly images of (train|test) of near$' out || fail "against: $(cat out)"
+grep -qE '^near +[12] of [0-9]+ images of (train|test) are near duplicates of images of (train|test) of near$' out || fail "against: $(cat out)"
 [ "$(grep -v '^#' apart/exclude.txt | sort | tr '\n' ' ')" = 'far/ape/1.jpg far/bee/1.jpg ' ] || [ "$(grep -v '^#' apart/exclude.txt | sort | tr '\n' ' ')" = 'ape/1.jpg bee/1.jpg ' ] || fail "the list: $(cat apart/exclude.txt)"
 far='data.source=image-folder data.path=far data.limit=0 data.holdout=0.3 train.steps=2 train.batch_size=2'
 status 0 smoe train tiny.yaml $far data.exclude=apart/exclude.txt -o cleaned >/dev/null 2>err
@@ -133,7 +133,7 @@ echo train/ape/nothing.png >none.txt && cat apart/exclude.txt none.txt >more.txt
 for list in none more; do
     for quiet in '' -q; do
         status 3 smoe train tiny.yaml $far $quiet data.exclude=$list.txt -o none 2>err
-        grep -q "^smoe train: $list.txt: no image train/ape/nothing.png in .*/far, whose images have names as " err || fail "$list: $(cat err)"
+        grep -q "^smoe train: $list.txt: no image train/ape/nothing.png in .*/far, where names are like " err || fail "$list: $(cat err)"
     done
 done
 status 0 smoe train tiny.yaml $far data.exclude=none.txt data.on_error=skip -q -o passed >/dev/null

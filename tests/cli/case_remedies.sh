@@ -27,8 +27,8 @@ $(grep -o '`gunzip -k [^`]*`' err | tr -d '`') && status 0 smoe eval packed.safe
 # What a file holds counts, and not its name.
 cp packed.safetensors weights.yaml && status 0 smoe eval weights.yaml -q data.limit=10 >/dev/null
 echo '<!DOCTYPE html><title>404</title>' >page.safetensors && echo '{"error": "not found"}' >error.safetensors
-status 3 smoe eval page.safetensors 2>err && grep -q 'is a page of HTML' err || fail "$(cat err)"
-status 3 smoe eval error.safetensors 2>err && grep -q 'is text in JSON' err || fail "$(cat err)"
+status 3 smoe eval page.safetensors 2>err && grep -q 'is an HTML page' err || fail "$(cat err)"
+status 3 smoe eval error.safetensors 2>err && grep -q 'is JSON text' err || fail "$(cat err)"
 mkdir -p pictures/train/a pictures/test/a && cp image.png pictures/train/a && cp image.png pictures/test/a
 for kind in tar zip; do
     case $kind in tar) tar -C pictures -cf archive train test ;; zip) (cd pictures && "${PYTHON:-python3}" -m zipfile -c ../archive train test) ;; esac

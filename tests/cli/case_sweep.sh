@@ -139,7 +139,7 @@ grep -q "title 'front'" front/sweep.gp || fail "no front in the figure"
 status 0 smoe sweep --resume front -q >/dev/null
 ! grep -q front front/summary.csv || fail "a front without --front"
 status 2 smoe sweep --resume front --front params:test_loss 2>err
-grep -q -- "--front params:test_loss: 'params' is not a measured column of which lower or higher is better" err || fail "$(cat err)"
+grep -q -- "--front params:test_loss: 'params' is not a measured column for which lower or higher is better" err || fail "$(cat err)"
 # what the cells recorded over the steps, against their metrics.csv; a packed sweep has none
 status 0 smoe sweep --status front --x step --y train_loss,blocks.1/router/scale -q >/dev/null
 awk -F, 'FNR == 1 { split("", at); for (i = 1; i <= NF; i++) at[$i] = i; file++; next }

@@ -139,7 +139,7 @@ static void held_out_of_train(void **state) {
     static const char *const flat[] = {"1.png", "2.png"};
     spec = lay_out(*state, path, "flat", flat, 2);
     spec.data.holdout = 0.1;
-    datafiles_refused(&spec, "train", SMOE_DATA, "in no folder, and so of no class", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, "not in a folder, so without a class", NULL);
 }
 
 /* As ImageNet is distributed: a tar of tars for train, whose images are read in place; inside a
@@ -327,7 +327,7 @@ static void bad_tables(void **state) {
         {"path,a,b\nx/1.png,1,2\n", {":2: column b: expected 0 or 1, found '2'"}},
         {"path,labels\nx/1.png,\"a\n", {":2: a quote that is not closed"}},
         {"path,labels\nx/1.png,\"a\"b\n", {":2: text behind a closing quote"}},
-        {"path,labels\nx/1.png,a\nx/1.png,b\n", {":3: x/1.png has a row already, in line 2"}},
+        {"path,labels\nx/1.png,a\nx/1.png,b\n", {":3: x/1.png already has a row, line 2"}},
         {"path,labels\nx/1.png,a\n\nx/9.png,b\nx/2.png,a\ny/1.png,a\n",
          {":4: no image x/9.png", "labelled"}},
         {"path,labels\nx/1.png,a\ny/1.png,a\n", {"x/2.png: no row in"}},
@@ -464,7 +464,7 @@ static void foreign_tables(void **state) {
         write_text(*state, labels, "labels.csv", table[k].text);
         spec.data.labels = labels;
         datafiles_refused(&spec, "train", SMOE_DATA,
-                          table[k].refused ? table[k].refused : "a column split in", NULL);
+                          table[k].refused ? table[k].refused : "add a column split to", NULL);
         spec.data.holdout = 0.5;
         if (table[k].refused) continue;
         size_t b = 0;

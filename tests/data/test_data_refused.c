@@ -79,7 +79,7 @@ static void test_foreign_files(void **state) {
     refused_with(f, (datafile){"test/a/deep/x.png", "x", 1}, "the class a/deep is in test/",
                  "but not in train/");
     refused_with(f, (datafile){"train/a/z.gif.jpg", "GIF89a..", 8}, "train/a/z.gif.jpg",
-                 "GIF image, and only JPEG, PNG and WebP are read");
+                 "GIF image, but only JPEG, PNG and WebP are read");
     refused_with(f, (datafile){"train/a/z.txt.jpg", "text", 4}, "train/a/z.txt.jpg",
                  "unknown format: neither a JPEG, a PNG nor a WebP");
     refused_with(f, (datafile){"train/a/zero.jpg", "", 0}, "train/a/zero.jpg", "an empty file");

@@ -251,14 +251,14 @@ static void another_grid(void **state) {
     err = (smoe_err){0};
     assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_PARTIAL, NULL, &err), -1);
     assert_non_null(
-        strstr(err.text, "tensor pos_embed: 2 positions, perhaps of a grid that is no"));
+        strstr(err.text, "tensor pos_embed: 2 positions, perhaps of a grid that is not square"));
     smoe_safetensors_free(file);
     smoe_params_free(&small);
     smoe_params_free(&large);
 }
 
 /* A file with a class token, two registers and positions of all, of 2x2 patches. A model without a
- * class token has three registers; one with it has two; and a grid that is no square must be said. */
+ * class token has three registers; one with it has two; and a grid that is not square must be given. */
 static void registers(void **state) {
     enum { R = 2 };
     smoe_params file_has = {0}, pools = {0}, token = {0};

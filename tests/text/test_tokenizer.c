@@ -177,7 +177,7 @@ static void wrong_merges(void **state) {
         {"#version\na b\nabc\n", "line 3: two tokens with one blank"},
         {"#version\na b c\n", "line 2: two tokens with one blank"},
         {"#version\n\na b\n", "line 2: two tokens with one blank"},
-        {"#version\na b\nxy z\n", "line 3: a token that is no byte and no merge"},
+        {"#version\na b\nxy z\n", "line 3: a token that is neither a byte nor a merge"},
         {"\x1f\x8b\x08 not gzip", "damaged"},
     };
     char path[SCRATCH_PATH], line[1200];
