@@ -95,7 +95,7 @@ double smoe_sigmoid(double z) {
     return (z < 0 ? e : 1) / (1 + e);
 }
 
-/* As a softmax of log sigmoid(z), which is finite where all sigmoids are 0. */
+/* As a softmax of log sigmoid(z), which is finite even if all sigmoids are 0. */
 void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t n) {
     double most = -INFINITY, sum = 0;
     for (size_t i = 0; i < n; i++) {
@@ -200,8 +200,8 @@ void smoe_gate_spread(smoe_gate *gate) {
         memcpy(gate->spread + t * E, gate->g + t / gate->unit * E, E * sizeof(real));
 }
 
-/* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
- * dz_e = g_e (dg_e - s). */
+/* Only the placed weights of a token have a gradient: with s = sum of g dg over them, dz_e = g_e
+ * (dg_e - s). */
 static void gate_softmax_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
@@ -248,7 +248,7 @@ static void relu_backward(smoe_gate *gate, size_t u) {
         }
 }
 
-/* dx of each token of a unit gets its part of the mean's gradient. */
+/* dx of each token of a unit gets its share of the gradient of the mean. */
 static void gate_spread_backward(const smoe_gate *gate, real *dx, size_t R) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = gate->base.d, unit = gate->unit;

@@ -1,7 +1,7 @@
 /*
  * The gate of the choice routers: g = softmax over experts of z = W x (+ noise), W [E,d] without
- * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that they need.
- * Which choices become placements they decide themselves.
+ * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that they need. The
+ * routers decide which choices become placements.
  *   z-loss  mean over the tokens of the batch of log(sum over experts of exp z)^2, training only
  */
 #ifndef SMOE_GATE_H
@@ -18,9 +18,8 @@ typedef struct smoe_gate {
     real *dz;            /* [tokens,E] */
     smoe_gate_form form; /* of g from noisy; set by the router's init, as the next two: */
     bool chosen;         /* the router makes g: only of the chosen experts, with the sum 1 */
-    size_t
-        unit; /* consecutive tokens that the gate sees as one, their mean: 1, or those of an image.
-                      "Tokens" above and below means these, except of the plan */
+    size_t unit;  /* consecutive tokens whose mean the gate sees as one token: 1, or those of an
+                    image. "Tokens" above and below means these, except for the plan */
     real *mean;   /* [tokens,d] these means, where unit is not 1 */
     real *dmean;  /* [tokens,d] */
     real *spread; /* [tokens of the plan,E] g of each, for the plan */
@@ -41,7 +40,7 @@ static inline size_t smoe_gate_tokens(const smoe_gate *gate, const smoe_pass *pa
 /* Tokens of the whole batch, over which losses are means. */
 double smoe_gate_batch(const smoe_gate *gate, const smoe_pass *pass);
 
-/* The expert of a slot of the plan that has a place of this token. */
+/* The expert whose slot in the plan holds this placement of the token. */
 static inline size_t smoe_gate_expert(const smoe_router *r, size_t slot, size_t token) {
     return slot / r->P - token / r->T * r->E;
 }

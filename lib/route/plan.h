@@ -48,13 +48,14 @@ typedef struct smoe_plan_list {
     real *dweight;  /* [G,E,P] by slot; written by smoe_plan_combine_backward */
 } smoe_plan_list;
 
-/* What routers that choose tell of their last pass: exact counts, and what they chose by. */
+/* What choice routers report about their last pass: exact counts, and the scores that they chose
+ * by. */
 typedef struct smoe_plan_choices {
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
-    const real *gate;      /* [tokens,E] weights that choices follow; NULL: not a choice router */
-    const real *scores;    /* [tokens / unit,E] the scores they come from, at evaluation */
-    size_t unit;           /* tokens that have scores in common: 1, or those of an image */
+    const real *gate;   /* [tokens,E] weights that decide the choices; NULL: not a choice router */
+    const real *scores; /* [tokens / unit,E] the scores they come from, at evaluation */
+    size_t unit;        /* tokens that share scores: 1, or those of an image */
     const int32_t *choice; /* [tokens / unit,K] experts that tokens chose, placed or not; NULL:
                               tokens do not choose */
     size_t K;

@@ -1,8 +1,8 @@
 /*
- * Routers: from tokens to a plan. A router is a type in a file router_*.c, which it may share with
- * routers that differ from it in little, and an entry of routers.def; no other code depends on its
- * type. It computes the weights of the plan and, in the backward pass, the gradient of its own
- * logits; dispatch and combine are in plan.c.
+ * Routers: from tokens to a plan. A router is a type in a file router_*.c, which similar routers
+ * may share, and an entry of routers.def; no other code depends on its type. It computes the
+ * weights of the plan and, in the backward pass, the gradient of its own logits; dispatch and
+ * combine are in plan.c.
  */
 #ifndef SMOE_ROUTER_H
 #define SMOE_ROUTER_H
@@ -20,9 +20,9 @@ typedef struct smoe_pass {
     uint64_t seed; /* of the run */
     uint64_t step; /* keys every random stream of the pass */
     size_t images; /* B of this pass, at most what was reserved */
-    size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
-    size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
-                      groups of choice routers must lie within a part */
+    size_t first;  /* number of its first image in the whole batch or, at evaluation, in the data */
+    size_t whole;  /* training: number of images of the whole batch; 0: the pass has all of them.
+                      The groups of choice routers must lie within the images of a pass */
     /* [images] number of tokens of each, at least 1. The rows after them are padding: finite
      * numbers that no token attends to. Attention and pooling ignore padding; MoE layers route it
      * like tokens. NULL: no padding. */
@@ -32,8 +32,8 @@ typedef struct smoe_pass {
     const size_t *without;
     size_t without_block;
     bool summed; /* the routers' `sums` are those of the whole batch already */
-    /* Training for classes: the targets of the task, [images, classes], of which routers may learn
-     * too. NULL: there are none. */
+    /* Training for classes: the targets of the task, [images, classes], from which routers may
+     * learn too. NULL: there are none. */
     const real *targets;
     size_t classes;
     smoe_clock *clock; /* NULL: no measurement */
@@ -43,7 +43,7 @@ static inline size_t smoe_pass_whole(const smoe_pass *pass) {
     return pass->whole ? pass->whole : pass->images;
 }
 
-/* Tokens of an image of the pass that are not padding, of T. */
+/* The number of tokens of an image, of T, that are not padding. */
 static inline size_t smoe_pass_length(const smoe_pass *pass, size_t image, size_t T) {
     return pass->lengths ? pass->lengths[image] : T;
 }
@@ -98,9 +98,9 @@ struct smoe_router {
     size_t state; /* row of its state, a parameter that `settle` sets; where `counted` is not 0: */
     size_t counted; /* elements of the state */
     double *counts; /* [counted] of the last training pass, numbers that add up exactly */
-    /* [summed] what a loss over the whole batch is a function of: sums over its tokens. A training
-     * pass over all of the batch fills them. If the passes are parts of it, the trainer adds up
-     * those of all parts and runs the parts again, with pass->summed. */
+    /* [summed] the sums over tokens that a loss over the whole batch depends on. A training pass
+     * over all of the batch fills them. If the passes are parts of it, the trainer adds up those of
+     * all parts and runs the parts again, with pass->summed. */
     double *sums;
     size_t summed;
 };
@@ -123,8 +123,8 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
  * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
-/* For routers that deal: token number t of each group to expert t mod E, slot floor(t/E), with
- * weight 1; order [T]: token order[t] instead. In the cost, each token has a row. */
+/* For fixed routers: token number t of each group goes to expert t mod E, slot floor(t/E), with
+ * weight 1; with order [T], token order[t] instead. In the cost, each token has a row. */
 void smoe_router_dealt_init(smoe_router *r);
 void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);

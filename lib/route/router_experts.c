@@ -113,7 +113,7 @@ static void router_experts_begin(smoe_experts *self, const real *x, const smoe_p
     smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
 }
 
-/* The placements by the scores, with weights g; `positive`: only of tokens with scores above 0. */
+/* Placements by the scores, with weights g; `positive`: only tokens with scores above 0. */
 static void router_experts_place(smoe_experts *self, bool positive) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;

@@ -1,7 +1,7 @@
 /*
  * Images Choice: one choice for a whole image (Mobile V-MoEs, arXiv 2309.04354). The gate sees the
  * mean of the image's tokens, and all of them go to the experts it chooses. Everything else is
- * Tokens Choice with images for tokens: a buffer holds round(K images C / E) whole images.
+ * Tokens Choice with images instead of tokens: a buffer holds round(K images C / E) whole images.
  *   balance superclass   in place of the loss of balance, the gate learns to choose the expert that
  *                        is the super-class of the image: mean over the images of the batch of
  *                        -sum_e q_e log p_e, where q_e is the sum of the targets of the classes in

@@ -109,7 +109,7 @@ static void remoe_backward(smoe_router *r, real *dx, const real *x, const smoe_p
     smoe_gate_backward(&self->gate, dx, x, pass);
 }
 
-/* Where the gates never become that sparse, lambda would grow to infinity; it stops long before. */
+/* If the gates never become that sparse, lambda would grow to infinity, so it is limited. */
 static void remoe_settle(smoe_router *r, const double *open, const smoe_pass *pass) {
     const double least = 1e-12, most = 1e12;
     real *weight = r->params->w + r->params->param[r->state].offset;

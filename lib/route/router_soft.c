@@ -20,7 +20,7 @@
 
 #include <math.h>
 
-/* What both have: slot vectors Phi and the products of tokens with them. */
+/* What both routers have: slot vectors Phi and the products of tokens with them. */
 typedef struct smoe_soft {
     smoe_router base;
     bool normalize;    /* tokens and slot vectors have length one */

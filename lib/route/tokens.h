@@ -1,6 +1,6 @@
 /*
- * The functions of Tokens Choice (router_tokens.c), for routers that differ from it in what
- * chooses: a token, or an image as one (gate.unit).
+ * The functions of Tokens Choice (router_tokens.c), for routers in which a token chooses, or a
+ * whole image does (gate.unit).
  */
 #ifndef SMOE_TOKENS_H
 #define SMOE_TOKENS_H
@@ -36,7 +36,7 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
 smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options);
 void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass);
 /* The first part of a backward pass: gate.dz [tokens,E] becomes the gradient of the weighted loss
- * of balance, or 0. What is left is smoe_gate_backward. */
+ * of balance, or 0. smoe_gate_backward is the second part. */
 void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass);
 void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass);
 

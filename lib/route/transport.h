@@ -1,7 +1,6 @@
 /*
- * Transport of n tokens, of mass 1 each, to E experts that take n/E each, at a gain of z_te for a
- * unit from token t to expert e: the plans Pi [n,E] that two routers choose by. All in double, by
- * one thread.
+ * Transport of n tokens, of mass 1 each, to E experts that take n/E each; a unit from token t to
+ * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread.
  */
 #ifndef SMOE_TRANSPORT_H
 #define SMOE_TRANSPORT_H

@@ -19,8 +19,8 @@ void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site
     for (size_t r = 0; r < rows; r++) drop_row(x + r * width, width, rate, site, before + r, pass);
 }
 
-/* Slot i of `count` experts of the plan from `first` on: its row among theirs, and its place in the
- * whole batch. False where it is empty. */
+/* Slot i of the `count` experts of the plan from `first` on: its row among theirs, and its place in
+ * the whole batch. False if the slot is empty. */
 static bool slot_at(const smoe_plan *plan, size_t first, size_t count, size_t i, size_t before,
                     size_t *row, size_t *place) {
     size_t each = count * plan->P, slot = i / each * plan->S + first * plan->P + i % each;

@@ -43,7 +43,7 @@ struct smoe_encoder {
     smoe_tower tower;
     size_t N;        /* width of out */
     const real *out; /* [B,N] */
-    /* Numbers in the parameter table: the first of the embedding, the first behind it, the end. */
+    /* Indices in the parameter table: the first of the embedding, the first after it, the end. */
     size_t first, blocks, end;
     /* Whether any of its parameters is trained, and whether any of its embedding is. An encoder
      * that is not trained runs as in evaluation, and keeps nothing for a backward pass. */

@@ -36,7 +36,7 @@ static bool text_wanted(const smoe_spec *spec) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A part of a name of this program's layers, and its name in open_clip. */
+/* A part of a layer's name here, and its name in open_clip. */
 static const char *const names[][2] = {
     {"text.blocks.", "text.transformer.resblocks."},
     {".norm1", ".ln_1"},
@@ -193,7 +193,7 @@ static void pool_tokens(const text_encoder *x, const size_t *lengths, size_t B) 
     }
 }
 
-/* Tokens of each text that attend and are attended to; NULL: all. */
+/* The number of tokens of each text that take part in attention; NULL: all. */
 static const size_t *lengths_of(const smoe_encoder *e, const smoe_inputs *in) {
     return e->build.padded ? in->lengths : NULL;
 }

@@ -3,7 +3,7 @@
 #include "math/rows.h"
 #include "base/alloc.h"
 
-enum { PARAMS = 4 }; /* of a group, one after another from fc1 on */
+enum { PARAMS = 4 }; /* of a group, consecutive, from fc1 on */
 
 /* Rows that the processes of a block send to the experts of this process, for one group. */
 typedef struct remote {
@@ -167,8 +167,8 @@ static uint64_t values_exchange(smoe_moe *l, size_t k, size_t other, void *local
  * the results of the turn before go back. The own rows come in two parts, of half the experts each:
  * before all turns, while the first rows arrive, and after them, while the last results go back. */
 
-/* Rows of process q for the experts of group k that are here: where they are, and the pass that
- * they belong to. */
+/* The rows of process q for those experts of group k that this process has: where they are, and the
+ * pass that they belong to. */
 typedef struct work {
     smoe_mlp_rows rows;
     smoe_pass pass;

@@ -1,5 +1,5 @@
 /*
- * The layers of the Vision Transformer, each with five verbs:
+ * The layers of the Vision Transformer, each with five functions:
  *   init      registers parameters; spec/resolve.c has found every error of shapes
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   cost      adds its entries to the table of costs (vit/costs.h)
@@ -221,7 +221,7 @@ typedef struct smoe_mlp {
     uint32_t site;
     bool slopes;            /* `hidden` becomes the slopes of GELU, and `active` is kept */
     bool narrow;            /* in passes in BF16 the buffers of the hidden layer are in BF16 */
-    size_t pitch;           /* numbers from one of their rows to the next then; else h */
+    size_t pitch;           /* in that case, numbers from one of their rows to the next; else h */
     void *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     void *active, *dactive; /* [rows,h]; kept where they are factors */
     real *parts;
@@ -231,18 +231,18 @@ typedef struct smoe_mlp {
 } smoe_mlp;
 /* The rows of a call. */
 typedef struct smoe_mlp_rows {
-    const size_t *first;    /* [E+1] expert e has rows first[e] .. first[e+1] of x and of y */
-    const uint64_t *places; /* what keys the dropout of each row (smoe_dropout_find); NULL: the rows
-                               are tokens */
-    size_t kept;            /* row of the layer's buffers with which those of this call begin */
-    size_t from, count;     /* the experts that work; count 0: all */
+    const size_t *first; /* [E+1] expert e has rows first[e] .. first[e+1] of x and of y */
+    const uint64_t
+        *places;        /* keys of each row's dropout (smoe_dropout_find); NULL: rows are tokens */
+    size_t kept;        /* the first row of this call in the layer's buffers */
+    size_t from, count; /* the experts that work; count 0: all */
 } smoe_mlp_rows;
 /* What an mlp is made of. */
 typedef struct smoe_mlp_form {
     const char *path; /* of its tensors, PATH.fc1.weight */
     size_t experts;   /* E, whose weights are [E,h,d]; 0: a dense MLP, [h,d] */
     size_t hidden;    /* h */
-    size_t abreast;   /* MLPs of width h/abreast whose sum it is: for the start; 0: 1 */
+    size_t abreast;   /* of how many MLPs, of width h/abreast, it is the sum; 0: 1 */
     double dropout;   /* of the hidden layer */
     uint32_t site;    /* keys its dropout */
 } smoe_mlp_form;
@@ -294,8 +294,9 @@ typedef struct smoe_moe {
     size_t groups;                /* number of groups */
     smoe_mlp shared;              /* the shared experts, side by side as one MLP */
     bool shares;                  /* there are shared experts */
-    /* What stands between dispatch and experts, and between experts and combine, if other processes
-     * have some of the experts (vit/expert_parallel.h); owned. NULL: this process has all. */
+    /* The exchange between dispatch and experts, and between experts and combine, if other
+     * processes have some of the experts (vit/expert_parallel.h); owned. NULL: this process has
+     * all. */
     struct smoe_exchange *exchange;
     uint64_t *places; /* [rows] what keys the dropout of the experts' rows; or NULL */
     size_t d;

@@ -103,7 +103,7 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t each, size_t calls, const smoe_space *
     l->active = smoe_space_take(space, l->slopes ? space->keep : factors, size, l->narrow);
     l->hidden = l->active;
     l->panels = NULL;
-    /* inference on fewer images still uses `active` */
+    /* needed by inference on fewer images */
     if (!space->train && (!l->narrow || space->wide) &&
         smoe_fused_mlp_pays(l->E, rows / l->E, l->threads))
         l->panels = smoe_arena_take(

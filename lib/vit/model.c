@@ -16,14 +16,14 @@ static const smoe_encoder_type *const types[SMOE_TOWERS] = {
 };
 
 struct smoe_model {
-    smoe_spec spec; /* its texts are borrowed from the caller's spec */
+    smoe_spec spec; /* its strings are borrowed from the caller's spec */
     smoe_params params;
     smoe_encoder *encoder[SMOE_TOWERS]; /* owned; NULL: the task asks for none */
     bool paired;                        /* images are compared with texts */
     smoe_pairs pairs;
     smoe_inputs in; /* of the last pass */
     smoe_arena keep, scratch;
-    smoe_space bound;             /* what the buffers were reserved for; B is 0 before */
+    smoe_space bound;             /* the sizes that the buffers were reserved for; B is 0 before */
     smoe_expert_parallel experts; /* the block has one process where they are not sharded */
     void *held;
     void (*release)(void *held);
@@ -256,7 +256,7 @@ static void model_bind(smoe_model *m) {
     model_reserve(m, &m->bound);
 }
 
-/* Between training steps there are evaluations. */
+/* Evaluations take place between training steps. */
 static smoe_space space_of(const smoe_model *m, smoe_arena *keep, smoe_arena *scratch, size_t B,
                            bool train) {
     smoe_precision eval = smoe_spec_precision(&m->spec, false);

@@ -23,8 +23,8 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
 
 SMOE_FREES(smoe_model)
 
-/* Hands over what the model was loaded from, which must exist as long as the model: smoe_model_free
- * calls release. NULL before. */
+/* Hands over the object that the model was loaded from, which must live as long as the model:
+ * smoe_model_free calls release. NULL before. */
 void smoe_model_hold(smoe_model *model, void *held, void (*release)(void *held));
 void *smoe_model_held(const smoe_model *model);
 
@@ -38,7 +38,7 @@ void smoe_model_shard(smoe_model *model, smoe_comm *comm, double over, size_t pi
 /* NULL: all experts are here. */
 smoe_expert_parallel *smoe_model_expert_parallel(smoe_model *model);
 /* Outside of training: takes part in the passes of the processes that need the experts here, until
- * all of them have called this function. Nothing where experts are not divided. */
+ * all of them have called this function. Does nothing if experts are not divided. */
 void smoe_model_serve(smoe_model *model);
 /* Adds what a step of training sends for the experts, see smoe_expert_parallel_expect. */
 void smoe_model_expect(const smoe_model *model, size_t forwards, smoe_sent *sent);

@@ -26,7 +26,7 @@ static void group_init(smoe_moe *l, size_t block, const char *name, size_t first
     group->count = count;
 }
 
-/* n experts that see every token are one MLP of n times the width. */
+/* n experts that process every token are one MLP of n times the width. */
 static void shared_init(smoe_moe *l, size_t block) {
     const smoe_moe_spec *spec = &l->build->model->moe;
     char path[48];
@@ -160,7 +160,8 @@ static smoe_outputs group_rows(const smoe_moe *l, size_t k, void *buffer) {
     return smoe_moe_rows(l, buffer, l->router->plan.first_row[l->experts[k].begin]);
 }
 
-/* Passes in which the experts are narrow round what they dispatch and combine anyway. */
+/* Passes in which the experts' rows are in BF16 round the dispatched and combined vectors
+ * anyway. */
 static const real *tokens_mixed(const smoe_moe *l, const real *x) {
     return l->rounded && !smoe_moe_narrow(l) ? l->rounded : x;
 }
