@@ -181,8 +181,7 @@ find_missing = missing=$$(! command -v dpkg-query >/dev/null || for p in $1; do 
 missing:
 	@$(call find_missing,$(NEEDED)); [ -z "$$missing" ] || echo "not installed:$$missing (make deps installs them)" >&2
 
-## make deps                 install the Debian packages of packages.txt that are missing, or with OPTIONAL= only those without which
-##                           nothing is built
+## make deps                 install missing Debian packages of packages.txt, or with OPTIONAL= only those that a build needs
 deps:
 	@$(call find_missing,$(TO_INSTALL)); [ -n "$$missing" ] || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as=; \
@@ -265,7 +264,7 @@ clean:
 
 help:
 	@sed -n 's/^## //p' $(HELPED) | sed 's,$$(prefix),$(prefix),; s,$$(FUZZ_SECONDS),$(FUZZ_SECONDS),; s,$$(BENCHED),$(BENCHED),'
-	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
+	@echo 'You can set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers), cov (coverage) or modelled (AVX-512 and matrix units in C).'
 HELPED     := Makefile tests/Makefile experiments/Makefile
 
