@@ -151,8 +151,8 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
     SMOE_FREED char *reference = smoe_comparison_reference(&r->compared);
     set_title(differences, "Differences from ", reference, r->planned);
     differences->caption =
-        "Paired by seed and test image. The 95% interval is over both; the one over seeds alone is "
-        "beside it, and is the only one where the number of images is missing.";
+        "Paired by seed and test image. The 95% interval is over both; if the number of images is "
+        "missing, it is over seeds alone. The interval over seeds alone is beside it.";
     for (size_t i = 0; i < r->compared.differences; i++) {
         add_difference(differences, r, i, reference);
         end_row(differences, m, r->compared.difference[i].metric, first, MOST_ROWS);

@@ -114,7 +114,7 @@ static int no_layout(const listing *l, smoe_err *err) {
                        "each as the split test; data.labels=FILE.csv gives classes in a table");
     else if (l->passed.files)
         smoe_fail_more(err, SMOE_DATA,
-                       "no file there is an image that is read (" SMOE_IMAGE_ENDINGS
+                       "no file there is of a type that is read (" SMOE_IMAGE_ENDINGS
                        "); there are %s",
                        smoe_dataset_others_text(&l->passed, text, sizeof text));
     return -1;
@@ -137,7 +137,7 @@ static int no_images(const listing *l, smoe_err *err) {
                        "test with data.holdout=0.1",
                        l->folder->labels->path);
     else if (l->spelled[l->wanted])
-        smoe_fail_more(err, SMOE_DATA, "images that are read end in " SMOE_IMAGE_ENDINGS);
+        smoe_fail_more(err, SMOE_DATA, "names of images end in " SMOE_IMAGE_ENDINGS);
     else if (l->wanted != TRAIN && (l->spelled[TRAIN] || l->found[TRAIN]))
         smoe_fail_more(err, SMOE_DATA,
                        "data.holdout=0.1 holds out a tenth of train as the split %s",
@@ -169,7 +169,7 @@ static void remark_on_others(listing *l) {
     if (!l->passed.files) return;
     smoe_dataset_remark_on(
         l->set,
-        "%zu files are no images that are read (" SMOE_IMAGE_ENDINGS "), and are passed over: %s",
+        "%zu files are not images that are read (" SMOE_IMAGE_ENDINGS "), and are ignored: %s",
         l->passed.files, smoe_dataset_others_text(&l->passed, text, sizeof text));
 }
 

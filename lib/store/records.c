@@ -59,7 +59,7 @@ static ssize_t next_line(smoe_records *r, smoe_err *err) {
     bool whole = r->line[size - 1] == '\n';
     if (whole) return check_chain(r, (size_t)size, err) ? -1 : size;
     if (!chain_of(r->line, (size_t)size)) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s:%zu: the byte behind this record is no newline", r->path,
+    return smoe_fail(err, SMOE_DATA, "%s:%zu: the byte after this record is not a newline", r->path,
                      r->number);
 }
 

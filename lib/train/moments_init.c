@@ -25,7 +25,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
                          "adafactor");
     if (strncmp(basename(path), "model.", 6))
         return smoe_fail(err, SMOE_USAGE,
-                         "--moments: %s is no checkpoint of a run, and has no optimiser state",
+                         "--moments: %s is not a checkpoint of a run, so it has no optimiser state",
                          path);
     if (!same_optimizer(model, spec))
         return smoe_fail(err, SMOE_USAGE,

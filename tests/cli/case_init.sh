@@ -100,7 +100,7 @@ same_run whole parts
 status 0 smoe train tiny.yaml --no-progress --init dense --upcycle --moments train.steps=4 train.schedule.cooldown=0 -o warm >/dev/null 2>err
 grep -qx 'moments of 31 of 33 tensors start from dense/ckpt/step_00000024/state.safetensors, after 24 updates' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init soft.safetensors --moments -o x 2>err
-grep -q -- '--moments: soft.safetensors is no checkpoint of a run, and has no optimiser state' err || fail "$(cat err)"
+grep -q -- '--moments: soft.safetensors is not a checkpoint of a run, so it has no optimiser state' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init first --moments train.optimizer.name=sgd -o x 2>err
 grep -q -- '--moments: .* is of a run with another train.optimizer.name' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --moments -o x 2>err

@@ -17,7 +17,7 @@ grep -q '^remark  train: 3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +
 status 0 smoe cost tiny.yaml data.source=image-folder data.path=photos data.holdout=0.25 --json >cost.json
 [ "$(grep -o '"params": [0-9]*' cost.json)" = "$(smoe cost tiny.yaml data.classes=2 --json | grep -o '"params": [0-9]*')" ] || fail "classes of the folder: $(grep params cost.json)"
 status 0 smoe train tiny.yaml $own data.holdout=0.25 -o held >/dev/null 2>err
-grep -q '^3 files are no images that are read' err || fail "and of a run: $(cat err)"
+grep -q '^3 files are not images that are read' err || fail "and of a run: $(cat err)"
 status 0 smoe eval held >out
 grep -q '^images  *10$' out || fail "a quarter of 2 times 20 images is 10: $(cat out)"
 status 0 smoe eval held eval.split=train >out

@@ -64,7 +64,7 @@ done
 # Another byte in the place of the last newline is damage, and no unfinished line.
 { printf %s "$(cat records)" && printf '\v'; } >run/metrics.jsonl
 status 3 smoe inspect run -q >out 2>err
-grep -q 'metrics.jsonl:[0-9]*: the byte behind this record is no newline$' err || fail "$(cat err)"
+grep -q 'metrics.jsonl:[0-9]*: the byte after this record is not a newline$' err || fail "$(cat err)"
 # Records of an older version have no checksums; a resume continues with checksums that include those records.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
 status 0 smoe verify run >out

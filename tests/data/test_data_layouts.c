@@ -331,7 +331,7 @@ static void bad_tables(void **state) {
         {"path,labels\nx/1.png,a\n\nx/9.png,b\nx/2.png,a\ny/1.png,a\n",
          {":4: no image x/9.png", "labelled"}},
         {"path,labels\nx/1.png,a\ny/1.png,a\n", {"x/2.png: no row in"}},
-        {"path,labels\n1.png,a\nx/2.png,a\n", {":2: 1.png is two images", "y/1.png"}},
+        {"path,labels\n1.png,a\nx/2.png,a\n", {":2: 1.png is the end of two paths", "y/1.png"}},
         {"path,labels,split\nx/1.png,a,train\nx/2.png,a,dev\ny/1.png,a,other\n",
          {":4: no split 'other'"}},
         {"path,labels\nx/1.png,\x01\n", {":2: the name of a class is not printable"}},
@@ -434,7 +434,7 @@ static void links_and_litter(void **state) {
     assert_int_equal(smoe_dataset_found(set)->remarks, 2);
     assert_non_null(
         strstr(smoe_dataset_found(set)->remark[0], "train/cat/up leads to a folder above it"));
-    assert_non_null(strstr(smoe_dataset_found(set)->remark[1], "cat/ and in cat/more/ too"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[1], "both in cat/ and in cat/more/"));
     smoe_dataset_free(set);
     assert_int_equal(symlink("nowhere", scratch_path(*state, link, "brought/train/cat/9.png")), 0);
     datafiles_refused(&spec, "train", SMOE_DATA, "cat/9.png: a link to a file that is not there",
@@ -484,7 +484,7 @@ static void what_is_said(void **state) {
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
     char path[SCRATCH_PATH];
     smoe_spec spec = lay_out(*state, path, "formats", name, 3);
-    datafiles_refused(&spec, "train", SMOE_DATA, "no file there is an image that is read", ".jfif",
+    datafiles_refused(&spec, "train", SMOE_DATA, "no file there is of a type that is read", ".jfif",
                       "1 .bmp, 2 .tif", NULL);
     const datafile lfs = {"train/a/1.png", pointer, sizeof pointer - 1};
     mkdir(scratch_path(*state, path, "pointers"), 0777);
@@ -496,7 +496,7 @@ static void what_is_said(void **state) {
     spec = lay_out(*state, path, "alone", one, 2);
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_found(set)->remarks, 1);
-    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "has one class only"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "has only one class"));
     smoe_dataset_free(set);
 }
 
