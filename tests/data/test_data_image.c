@@ -709,9 +709,9 @@ static void test_refused(void **state) {
     uint8_t *jpeg = datafiles_jpeg(pixel, 40, 30, 3, &jn),
             *png = datafiles_png(pixel, 40, 30, 3, &pn);
     refused(jpeg, 0, "empty file");
-    refused((const uint8_t *)"GIF89a......", 12, "GIF image, and only");
-    refused((const uint8_t *)"MM\0*........", 12, "TIFF image, and only");
-    refused((const uint8_t *)"....ftypheix", 12, "HEIC image, and only");
+    refused((const uint8_t *)"GIF89a......", 12, "GIF image, but only");
+    refused((const uint8_t *)"MM\0*........", 12, "TIFF image, but only");
+    refused((const uint8_t *)"....ftypheix", 12, "HEIC image, but only");
     refused((const uint8_t *)"....ftypheix", 11, "unknown format");
     refused((const uint8_t *)"............", 12, "unknown format");
     for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, "damaged JPEG");
