@@ -264,7 +264,7 @@ static void classes_of_samples(void **state) {
     static const struct {
         const char *label, *member, *what;
     } bad[] = {{"cls", ",", "a/1: no class (cls)"},
-               {"cls", "cat", "a/1: the class cat is no number, but others are (cls)"},
+               {"cls", "cat", "a/1: the class cat is not a number, but others are (cls)"},
                {"cls", "10000000", "a/1: class 10000000, must be below 10000000"},
                {"json", "[[0]]", "a/1: no class (json)"},
                {"json", "{", "a/1: damaged class (json)"},

@@ -1110,11 +1110,11 @@ static void hostile_pickles(void **state) {
 #define ROW(bytes, word) {bytes, sizeof bytes - 1, word}
         ROW("\x80\x02"
             "cposix\nsystem\nX\5\0\0\0touchtR",
-            "offset 2: posix system runs programs"),
+            "offset 2: posix system could run a program"),
         ROW("\x80\x02"
             "cbuiltins\neval\n",
-            "builtins eval runs programs"),
-        ROW("\x80\x04\x8c\2os\x8c\6system\x93.", "os system runs programs"),
+            "builtins eval could run a program"),
+        ROW("\x80\x04\x8c\2os\x8c\6system\x93.", "os system could run a program"),
         ROW("\x80\x02"
             "cargparse\nNamespace\n)\x81.",
             "there are no tensors in it"),
