@@ -42,7 +42,7 @@ remedies 3 smoe eval spec.yaml
 # Each word that another program has for a command: what is to be written instead works, with all its placeholders.
 mkdir folder && cp image.png folder/1.png
 status 0 smoe sweep tiny.yaml seed=0,1 train.steps=4 train.eval_every=0 -q -o grid >/dev/null
-words=$(sed -n '/called_otherwise\[\] = {/,/^};/s/^ *{"\([^"]*\)", "smoe.*/\1/p' "$ROOT/cmd/opt.c")
+words=$(sed -n 's/^INSTEAD("\([^"]*\)", "smoe.*/\1/p' "$ROOT/cmd/rules.def")
 [ "$(echo "$words" | wc -w)" -gt 20 ] || fail "the words: $words"
 for word in $words; do
     status 2 smoe "$word" 2>err
