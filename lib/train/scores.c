@@ -105,9 +105,10 @@ void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
     size_t predictions = smoe_dataset_images(set), count = predictions + every;
     size_t pairs = 0, of_class = 0, first = 0;
     SMOE_FREED pair *list = smoe_alloc(count, sizeof *list);
-    smoe_frame_init(frame, "confusion", "Which classes are taken for which",
-                    "share of the images of a class (row) that are taken for each class (column)",
-                    "run* class name* predicted predicted_name* images share");
+    smoe_frame_init(
+        frame, "confusion", "Which classes are confused",
+        "share of the images of a class (row) that are classified as each class (column)",
+        "run* class name* predicted predicted_name* images share");
     for (size_t i = 0; i < predictions; i++)
         list[i] = (pair){(size_t)prediction[i].label, prediction[i].top, 1};
     for (size_t i = 0; i < every; i++) list[predictions + i] = (pair){i / N, i % N, 0};
