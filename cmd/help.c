@@ -420,10 +420,14 @@ static void fish_script(void) {
 }
 
 void smoe_options_completion(const char *shell) {
+    const bool zsh = !strcmp(shell, "zsh");
+    if (zsh) puts("#compdef smoe"); /* compinit reads the first line of files in its path */
     printf("# Completion of smoe for %s, printed by `smoe --completion %s`.\n", shell, shell);
-    if (!strcmp(shell, "zsh")) puts("autoload -U +X bashcompinit && bashcompinit");
+    if (zsh) puts("autoload -U +X bashcompinit && bashcompinit");
     if (!strcmp(shell, "fish"))
         fish_script();
     else
         bash_function();
+    /* zsh loads such a file when it first completes: the functions are there, and one is wanted */
+    if (zsh) puts("[ \"${funcstack[1]-}\" != _smoe ] || _bash_complete -o filenames -F _smoe");
 }

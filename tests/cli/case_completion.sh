@@ -22,3 +22,29 @@ touch runs/mine/spec.yaml
 [ "$(offer 'smoe eval runs/mine --which ')" = 'latest best step_00000004' ] || fail "--which: $(offer 'smoe eval runs/mine --which ')"
 [ "$(offer 'smoe help model.moe.capacity_m')" = model.moe.capacity_multiple_of ] || fail "help: $(offer 'smoe help model.moe.capacity_m')"
 grep -q 'model.moe.router=soft-uniform' c.fish || fail "fish: no values"
+# make install puts it where compinit of zsh finds it by its first line; both ways serve the first key
+[ "$(head -n 1 c.zsh)" = '#compdef smoe' ] || fail "c.zsh: $(head -n 1 c.zsh)"
+command -v zsh >/dev/null || exit 0
+zsh -n c.zsh || fail "c.zsh is no zsh"
+mkdir site && cp c.zsh site/_smoe
+cat >first.zsh <<'END'
+zmodload zsh/zpty
+seen() {
+    text=
+    for i in {1..200}; do
+        while zpty -r -t shell part; do text+=$part; done
+        [[ $text = $~1 ]] && return
+        sleep 0.1
+    done
+    print -r -- "no $1 in: $text"
+    exit 1
+}
+zpty shell zsh -f -i
+zpty -w shell "PS1= RPS1=; fpath=($PWD/site \$fpath); autoload -U compinit; compinit -u -D; source $1; echo REA''DY"
+seen '*READY*'
+zpty -n -w shell $'smoe train --resu\t'
+seen '*resume*'
+END
+for way in /dev/null ./c.zsh; do
+    timeout 120 zsh -f first.zsh $way >out 2>err || fail "zsh with $way: no completion: $(cat out err)"
+done
