@@ -215,10 +215,10 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     return ours && !device ? smoe_cmd_writable(path, inside, err) : 0;
 }
 
-int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,
-                     smoe_err *err) {
-    for (size_t i = 0; options->out && i < count; i++) {
-        SMOE_FREED char *path = smoe_text_format("%s/%s", options->out, name[i]);
+int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {
+    char file[64];
+    while (options->out && smoe_text_next(&files, ' ', file, sizeof file)) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", options->out, file);
         if (smoe_cmd_target(path, options, err)) return -1;
     }
     return 0;

@@ -95,9 +95,8 @@ int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHE
  * that is not possible; NULL: no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same of files in the folder of -o, if it is given. */
-int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,
-                     smoe_err *err) SMOE_MUST_CHECK;
+/* The same of files in the folder of -o, if it is given: "a.csv b.svg". */
+int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The facts of a cost; and the parameters as a line. */
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *cost);
@@ -169,14 +168,14 @@ void smoe_heading_spec(smoe_result *out, const smoe_spec *spec, smoe_scan *scan)
 /* Prints the data and the model of a command without training, and where the model lies. */
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options);
 
-/* Adds "LABEL  DIR: a.csv, b.svg", of the files that are there, and `more`, which may be NULL;
- * without a folder, all that are not NULL. Nothing where none is. */
-void smoe_heading_list(smoe_result *out, const char *label, const char *folder,
-                       const char *const *file, size_t count, const char *more);
+/* Adds "LABEL  DIR: a.csv, b.svg", of the files "a.csv b.svg" that are there, and `more`, which may
+ * be NULL. Nothing where none is. */
+void smoe_heading_list(smoe_result *out, const char *label, const char *folder, const char *files,
+                       const char *more);
 
 /* Prints the last line: the same with the label "files". */
-void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
-                        size_t count, const char *more);
+void smoe_heading_files(const smoe_options *options, const char *folder, const char *files,
+                        const char *more);
 
 /* Prints the lines on stderr, unless --quiet or --json, and frees them. */
 void smoe_heading_print(smoe_result *lines, const smoe_options *options);

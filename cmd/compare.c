@@ -424,8 +424,7 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
         status = smoe_cmd_emit_anyway(
             &result, options->out ? write_page(&result, sides, options, err) : 0, options, err);
     if (!status && options->out)
-        smoe_heading_files(options, options->out, (const char *const[]){"compare.html"}, 1,
-                           "its tables");
+        smoe_heading_files(options, options->out, "compare.html", "its tables");
     for (size_t i = 0; i < options->args; i++) {
         comparison_free(&c[i]);
         side_free(&sides[i]);

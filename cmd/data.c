@@ -429,13 +429,11 @@ static void add_left_out(smoe_result *result, const data_job *job, const smoe_fr
 
 static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
                        smoe_err *err) {
-    static const char *const files[] = {"contact.png", "contact.svg",         "contact-images.png",
-                                        "classes.csv", "near_duplicates.csv", "left_out.csv",
-                                        "exclude.txt"};
     SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     bool drawn = false;
     for (size_t i = 0; i < 3; i++) smoe_result_frame(&tables, NULL, &frame[i], false);
-    if (smoe_cmd_targets(files + 2, 4, options, err) ||
+    if (smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
+                         err) ||
         smoe_result_csv(&tables, options->out, err) ||
         smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
         return -1;
@@ -443,8 +441,10 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
     if (options->against && write_excluded(job, options, err)) return -1;
-    smoe_heading_files(options, options->out, files,
-                       sizeof files / sizeof *files - !options->against, NULL);
+    SMOE_FREED char *files = smoe_text_format("contact.png contact.svg contact-images.png "
+                                              "classes.csv near_duplicates.csv left_out.csv%s",
+                                              options->against ? " exclude.txt" : "");
+    smoe_heading_files(options, options->out, files, NULL);
     return 0;
 }
 

@@ -246,15 +246,20 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
 }
 
 /* The files of -o. */
-static const char *const tables[] = {"classes.csv", "confusion.csv", "calibration.csv",
-                                     "confusion.svg"};
-enum { TABLES = 3 };
+static const char tables[] = "classes.csv confusion.csv calibration.csv";
 
 static void eval_say_files(const smoe_options *options) {
-    smoe_heading_files(
-        options, NULL,
-        (const char *const[]){options->logits, options->labels, options->predictions}, 3, NULL);
-    if (options->out) smoe_heading_files(options, options->out, tables, TABLES + 1, NULL);
+    const char *const files[] = {options->logits, options->labels, options->predictions};
+    smoe_result lines = {0};
+    for (size_t i = 0, named = 0; i < 3; i++)
+        if (files[i] && !named++)
+            smoe_result_line(&lines, "files", "%s", files[i]);
+        else if (files[i])
+            smoe_result_more(&lines, ", %s", files[i]);
+    smoe_heading_print(&lines, options);
+    if (options->out)
+        smoe_heading_files(options, options->out,
+                           "classes.csv confusion.csv calibration.csv confusion.svg", NULL);
 }
 
 /* The pass over the images, with the progress of all processes. */
@@ -336,7 +341,7 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
         smoe_cmd_target(options->labels, options, err) ||
         check_apart(options->logits, options->labels, err) ||
         smoe_cmd_target(options->predictions, options, err) ||
-        smoe_cmd_targets(tables, TABLES, options, err))
+        smoe_cmd_targets(tables, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);
     return options->dry_run ? plan(&loaded, options, err) : eval_evaluate(&loaded, options, err);

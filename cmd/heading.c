@@ -119,24 +119,23 @@ void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options)
     smoe_heading_print(&lines, options);
 }
 
-void smoe_heading_list(smoe_result *out, const char *label, const char *folder,
-                       const char *const *file, size_t count, const char *more) {
+void smoe_heading_list(smoe_result *out, const char *label, const char *folder, const char *files,
+                       const char *more) {
+    char file[64];
     size_t named = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
-        if (!named)
-            smoe_result_line(out, label, "%s%s%s", folder ? folder : "", folder ? ": " : "",
-                             file[i]);
+    while (smoe_text_next(&files, ' ', file, sizeof file)) {
+        if (!smoe_file_holds(folder, file)) continue;
+        if (!named++)
+            smoe_result_line(out, label, "%s: %s", folder, file);
         else
-            smoe_result_more(out, ", %s", file[i]);
-        named++;
+            smoe_result_more(out, ", %s", file);
     }
     if (named && more) smoe_result_more(out, ", and %s", more);
 }
 
-void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
-                        size_t count, const char *more) {
+void smoe_heading_files(const smoe_options *options, const char *folder, const char *files,
+                        const char *more) {
     smoe_result lines = {0};
-    smoe_heading_list(&lines, "files", folder, file, count, more);
+    smoe_heading_list(&lines, "files", folder, files, more);
     smoe_heading_print(&lines, options);
 }

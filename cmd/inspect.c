@@ -167,13 +167,12 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
 
 /* Checks for mistakes that are reported before the work and not after it. */
 static int check_targets(const inspect_job *job, smoe_err *err) {
-    static const char *const report = "report.html";
     if (smoe_cmd_target(job->options->dump_routing, job->options, err)) return -1;
     for (size_t i = 0; i < job->frames; i++) {
         SMOE_FREED char *file = smoe_text_format("%s.csv", job->frame[i].name);
-        if (smoe_cmd_targets((const char *const[]){file}, 1, job->options, err)) return -1;
+        if (smoe_cmd_targets(file, job->options, err)) return -1;
     }
-    return smoe_cmd_targets(&report, 1, job->options, err);
+    return smoe_cmd_targets("report.html", job->options, err);
 }
 
 /* A table without rows has no file; the file of an earlier inspection is removed. */
@@ -384,12 +383,11 @@ static int inspect_check_arguments(const inspect_job *job, smoe_err *err) {
 }
 
 static void say_written(const inspect_job *job) {
-    static const char *const files[] = {"report.html", "overlays"};
     size_t written = 0;
     char many[64];
     for (size_t i = 0; i < job->frames; i++) written += job->frame[i].rows > 0;
     snprintf(many, sizeof many, "%zu tables with their figures", written);
-    smoe_heading_files(job->options, job->options->out, files, 2, many);
+    smoe_heading_files(job->options, job->options->out, "report.html overlays", many);
 }
 
 /* The first process writes and prints when all have counted. */

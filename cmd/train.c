@@ -327,15 +327,14 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
 
 /* The time of this process and, last, the files of the run. */
 static void train_say_files(const train_job *job, double seconds, const smoe_options *options) {
-    static const char *const files[] = {"spec.yaml", "metrics.jsonl", "metrics.csv",
-                                        "log.txt",   "ckpt/latest",   "ckpt/best"};
+    static const char files[] = "spec.yaml metrics.jsonl metrics.csv log.txt ckpt/latest ckpt/best";
     smoe_result lines = {0};
     char wall[32], used[32];
     smoe_result_line(&lines, "time", "%s; processor time %s",
                      smoe_cmd_time(wall, sizeof wall, seconds),
                      smoe_cmd_time(used, sizeof used, (double)clock() / CLOCKS_PER_SEC));
     smoe_heading_print(&lines, options);
-    smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
+    smoe_heading_files(options, job->dir, files, NULL);
 }
 
 static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval) {
@@ -411,7 +410,7 @@ static int draw_rates(const smoe_find_rate *find, double suggested, const char *
 
 static int report_rates(const train_job *job, const smoe_find_rate *find,
                         const smoe_options *options, smoe_err *err) {
-    static const char *const files[] = {"metrics.csv", "find-lr.svg", "find-lr.gp"};
+    static const char files[] = "metrics.csv find-lr.svg find-lr.gp";
     double suggested = smoe_find_rate_result(find);
     bool drawn;
     smoe_result result = {0};
@@ -431,7 +430,7 @@ static int report_rates(const train_job *job, const smoe_find_rate *find,
                      find->given);
     if (smoe_cmd_emit(&result, options, err)) return -1;
     if (!drawn) smoe_cmd_undrawn(options, job->dir, "find-lr.gp");
-    smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
+    smoe_heading_files(options, job->dir, files, NULL);
     return 0;
 }
 

@@ -14,23 +14,13 @@
 /* ---- the summary ----------------------------------------------------------------------------- */
 
 int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
-    static const char *const files[] = {"results.csv",
-                                        "summary.csv",
-                                        "primary.csv",
-                                        "differences.csv",
-                                        "trends.csv",
-                                        "evaluations.csv",
-                                        "evaluations_summary.csv",
-                                        "evaluations_differences.csv",
-                                        "evaluations_trends.csv",
-                                        "summary.md",
-                                        "sweep.svg",
-                                        "sweep.pdf",
-                                        "evaluations.svg",
-                                        "evaluations.pdf"};
+    static const char files[] =
+        "results.csv summary.csv primary.csv differences.csv trends.csv evaluations.csv "
+        "evaluations_summary.csv evaluations_differences.csv evaluations_trends.csv summary.md "
+        "sweep.svg sweep.pdf evaluations.svg evaluations.pdf";
     smoe_result result = {0};
     smoe_results_add(&result, r, true);
-    smoe_heading_list(&result, NULL, r->sweep->dir, files, sizeof files / sizeof *files, NULL);
+    smoe_heading_list(&result, NULL, r->sweep->dir, files, NULL);
     return smoe_cmd_emit(&result, options, err);
 }
 

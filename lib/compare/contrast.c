@@ -25,8 +25,8 @@ static double contrast_value_of(const contrast *c, size_t run) {
     return c->m->value[run * c->m->metrics + c->metric];
 }
 
-/* A sum of terms that is smaller than this share of them is 0: weights and sums are rounded, so that
- * rows that tie may leave the same 1e-17 for every seed, a difference beyond all doubt. */
+/* A sum of terms that is smaller than this share of them is 0: weights and sums are rounded, so
+ * that rows that tie may leave the same 1e-17 for every seed, a difference beyond all doubt. */
 static const double contrast_rounding = 1e-12;
 
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with

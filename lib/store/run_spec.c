@@ -7,23 +7,11 @@
 /* Whether this key may change at a resume: only keys that cannot change the weights of a step
  * may. */
 static bool free_to_differ(const char *key) {
-    static const char *const keys[] = {"name",
-                                       "data.cache_mb",
-                                       "train.steps",
-                                       "train.experts_over",
-                                       "train.log_every",
-                                       "train.eval_every",
-                                       "train.patience",
-                                       "train.checkpoint_every",
-                                       "train.checkpoint_minutes",
-                                       "train.shard_bytes",
-                                       "train.keep",
-                                       "train.keep_every",
-                                       "train.tensorboard"};
-    if (!strncmp(key, "eval.", 5)) return true;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return true;
-    return false;
+    static const char keys[] =
+        "name data.cache_mb train.steps train.experts_over train.log_every train.eval_every "
+        "train.patience train.checkpoint_every train.checkpoint_minutes train.shard_bytes "
+        "train.keep train.keep_every train.tensorboard";
+    return !strncmp(key, "eval.", 5) || smoe_text_has_word(keys, ' ', key);
 }
 
 /* The data may have been moved: only the last name of its path must agree. */

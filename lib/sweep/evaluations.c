@@ -23,41 +23,21 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* Keys that affect how a trained model is used, or which images of generated data are drawn, but
  * neither parameters nor classes. All keys of eval may change as well. */
-static const char *const usage[] = {"model.moe.router",
-                                    "model.moe.k",
-                                    "model.moe.capacity",
-                                    "model.moe.capacity_rounding",
-                                    "model.moe.capacity_multiple_of",
-                                    "model.moe.group_images",
-                                    "model.moe.priority",
-                                    "model.moe.skip_patch",
-                                    "model.moe.topk",
-                                    "model.moe.mix_precision",
-                                    "model.moe.random_layers",
-                                    "model.moe.random_scores",
-                                    "data.shift",
-                                    "data.facts.exponent",
-                                    "data.facts.offset",
-                                    "data.facts.noise",
-                                    "data.facts.distractors",
-                                    "data.shapes.size",
-                                    "data.shapes.distractors"};
-enum { USAGE = sizeof usage / sizeof *usage };
-
-static bool may_change(const char *key) {
-    for (size_t i = 0; i < USAGE; i++)
-        if (!strcmp(key, usage[i])) return true;
-    return !strncmp(key, "eval.", 5);
-}
+static const char usage[] =
+    "model.moe.router model.moe.k model.moe.capacity model.moe.capacity_rounding "
+    "model.moe.capacity_multiple_of model.moe.group_images model.moe.priority model.moe.skip_patch "
+    "model.moe.topk model.moe.mix_precision model.moe.random_layers model.moe.random_scores "
+    "data.shift data.facts.exponent data.facts.offset data.facts.noise data.facts.distractors "
+    "data.shapes.size data.shapes.distractors";
 
 /* "model.moe.router, k, ... data.facts.exponent, offset ...": a section is said once. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) {
-    char can[512] = "";
-    if (may_change(key)) return 0;
-    for (size_t i = 0; i < USAGE; i++) {
-        size_t section = (size_t)(strrchr(usage[i], '.') + 1 - usage[i]);
-        bool same = i && !strncmp(usage[i], usage[i - 1], section);
-        smoe_text_list(can, sizeof can, "%s", usage[i] + (same ? section : 0));
+    char can[512] = "", name[64], last[64] = "";
+    if (!strncmp(key, "eval.", 5) || smoe_text_has_word(usage, ' ', key)) return 0;
+    for (const char *rest = usage; smoe_text_next(&rest, ' ', name, sizeof name);) {
+        size_t section = (size_t)(strrchr(name, '.') + 1 - name);
+        smoe_text_list(can, sizeof can, "%s", name + (strncmp(name, last, section) ? 0 : section));
+        strcpy(last, name);
     }
     return smoe_fail_more(err, SMOE_USAGE, "%s%s: cannot change after training; %s and eval.* can",
                           before, key, can);
