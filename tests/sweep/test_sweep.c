@@ -457,7 +457,7 @@ static void an_older_run_is_measured(void **state) {
                 {"fewshot_2", 0.1425},
                 {"dispatch_max", 0.075609592837281525},
                 {"combine_max", 0.17253159964457154},
-                {"step_s", 8 / 1395.0617343177946}};
+                {"step_s", 8 / ((1395.0617343177946 + 910.09436569228978) / 2)}};
     if (!r) fail_msg("%s", err.text);
     assert_int_equal(json_object_size(r), sizeof want / sizeof *want);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
