@@ -87,8 +87,8 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
 int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether a file can be written at a path: in its folder, or in the nearest one that is there, where
- * the command makes the others. */
+/* Whether a file can be written at a path: in its folder, or in the nearest one that is there,
+ * where the command makes the others. */
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force, or to write where

@@ -32,8 +32,8 @@ static void image_free(smoe_encoder *e) {
     smoe_embed_free(&((image_encoder *)e)->embed);
 }
 
-/* The scratch of the embedding is free again for the tower, but its backward pass reads gradients of
- * the norm; tower and head need theirs together. */
+/* The scratch of the embedding is free again for the tower, but its backward pass reads gradients
+ * of the norm; tower and head need theirs together. */
 static void image_reserve(smoe_encoder *e, const smoe_space *space) {
     image_encoder *x = (image_encoder *)e;
     size_t size = space->B * e->build.T * e->tower.d;
