@@ -21,25 +21,28 @@ awk -v entities=$entities -v cost="$smoe cost $(dirname "$0")/$name.yaml --json 
     file == 1 { params[f[1]] = f[at["params"]]; next }
     f[at["evaluate.data.facts.exponent"]] != 0 { next }
     {
-        router = f[at["model.moe.router"]]
-        name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" ? "Soft MoE" : router == "tokens-choice" ? "Tokens Choice" : router == "experts-choice" ? "Experts Choice" : router
-        if (f[at["model.width"]] != 32) name = name ", width " f[at["model.width"]]
-        if (!(name in n)) {
-            order[++settings] = name; keys = ""
+        id = ""
+        for (i = 2; i < at["seed"]; i++) id = id f[i] ","
+        if (!(id in n)) {
+            router = f[at["model.moe.router"]]
+            name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" || !at["model.moe.router"] ? "Soft MoE" : router == "tokens-choice" ? "Tokens Choice" : router == "experts-choice" ? "Experts Choice" : router
+            dense = name == "dense"
+            if (f[at["model.width"]] != 32) name = name ", width " f[at["model.width"]] ", lr " f[at["train.optimizer.lr"]]
+            order[++settings] = id; label[id] = name; keys = ""
             for (i = 1; i <= columns; i++) # but for keys without an effect, which are refused
-                if (head[i] ~ /^model[.]/ && !(name ~ /^dense/ && head[i] ~ /router$/) && !(head[i] ~ /capacity$/ && f[i] == 1)) keys = keys " " head[i] "=" f[i]
-            c[name] = computed(keys)
-            if (!c[name]) exit
+                if (head[i] ~ /^model[.]/ && !(dense && head[i] ~ /router$/) && !(head[i] ~ /capacity$/ && f[i] == 1)) keys = keys " " head[i] "=" f[i]
+            c[id] = computed(keys)
+            if (!c[id]) exit
         }
-        n[name]++; known[name] += f[at["precision_at_1"]]; p[name] = params[f[1]]
-        bits[name] += entities * (log(100) - f[at["loss"]]) / log(2)
+        n[id]++; known[id] += f[at["precision_at_1"]]; p[id] = params[f[1]]
+        bits[id] += entities * (log(100) - f[at["loss"]]) / log(2)
     }
     END {
-        if (!c[name]) exit 1 # smoe cost has said why
+        if (!c[id]) exit 1 # smoe cost has said why
         print "| model | seeds | facts known | kbit | parameters | bits per parameter | bits per 1,000 FLOPs |"
         print "|---|---|---|---|---|---|---|"
         for (i = 1; i <= settings; i++) {
-            name = order[i]; b = bits[name] / n[name]
-            printf "| %s | %d | %.3f | %.1f | %d | %.2f | %.1f |\n", name, n[name], known[name] / n[name], b / 1000, p[name], b / p[name], b / c[name] * 1000
+            id = order[i]; b = bits[id] / n[id]
+            printf "| %s | %d | %.3f | %.1f | %d | %.2f | %.1f |\n", label[id], n[id], known[id] / n[id], b / 1000, p[id], b / p[id], b / c[id] * 1000
         }
     }' "$dir/results.csv" "$dir/evaluations.csv"
