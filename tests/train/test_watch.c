@@ -76,8 +76,8 @@ static void memorising_is_said_at_the_end(void **state) {
         assert_null(smoe_watch_eval(&w, 400, test[i][0]));
         const char *text = smoe_watch_eval(&w, STEPS, test[i][1]);
         if (i < 2)
-            assert_non_null(strstr(text, i ? "test loss 1.3 (least 1 at step 400)"
-                                           : "test loss 3.79 (least 1.9 at step 400)"));
+            assert_non_null(strstr(text, i ? "test loss 1.3 (lowest 1 at step 400)"
+                                           : "test loss 3.79 (lowest 1.9 at step 400)"));
         else
             assert_null(text);
         smoe_spec_free(&spec);
