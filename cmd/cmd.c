@@ -211,8 +211,9 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     if (exists && !options->force)
         return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
     bool device = exists && !S_ISREG(there.st_mode), ours = !options->comm || !options->comm->rank;
-    bool inside = options->out && !strncmp(path, options->out, strlen(options->out));
-    return ours && !device ? smoe_cmd_writable(path, inside, err) : 0;
+    size_t length = options->out ? strlen(options->out) : 0;
+    bool makes = length && !strncmp(path, options->out, length) && path[length] == '/';
+    return ours && !device ? smoe_cmd_writable(path, makes, err) : 0;
 }
 
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {

@@ -88,8 +88,8 @@ static void soup_add_member(smoe_frame *table, const smoe_soup_member *m) {
     smoe_frame_end(table);
 }
 
-static int soup_show(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
-                     smoe_err *err) {
+static int soup_show(const soup_job *job, const smoe_eval *soup, int status,
+                     const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
     const char *kind = options->greedy ? "greedy" : "uniform", *split = job->first.spec.eval.split;
     size_t in = 0;
@@ -113,9 +113,10 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, const smoe_opti
         "%.4f; mean loss of its members %.4f",
         kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
         loss / (double)in);
-    smoe_fact_text(&result, "file", job->out, .optional = true);
-    if (job->out) smoe_result_line(&result, NULL, "%s", job->out);
-    return smoe_cmd_emit(&result, options, err);
+    const char *file = status ? NULL : job->out;
+    smoe_fact_text(&result, "file", file, .optional = true);
+    if (file) smoe_result_line(&result, NULL, "%s", file);
+    return smoe_cmd_emit_anyway(&result, status, options, err);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -167,12 +168,12 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
     smoe_progress_open(&shown, options, stderr, NULL);
     int status = make_again(job, &how, options, &soup, err);
     smoe_progress_close(&shown);
-    if (status) return status;
+    if (status && !soup.images) return status;
     if (options->greedy && !options->quiet && !strcmp(job->first.spec.eval.split, "test"))
         fputs("the members were chosen by the test split, so its accuracy is too high an estimate; "
               "eval.split=val chooses by other images\n",
               stderr);
-    return soup_show(job, &soup, options, err);
+    return soup_show(job, &soup, status, options, err);
 }
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {

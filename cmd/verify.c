@@ -223,5 +223,8 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
     if (smoe_cmd_emit(&result, options, err)) return -1;
     if (!v.bad) return 0;
+    if (v.failed == v.bad)
+        return smoe_fail(err, SMOE_RUNTIME, "%zu of %zu could not be read or repaired", v.bad,
+                         v.looked);
     return smoe_fail(err, SMOE_DATA, "%zu of %zu are damaged or missing", v.bad, v.looked);
 }

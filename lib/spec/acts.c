@@ -83,9 +83,10 @@ smoe_rule_answer smoe_spec_ask(const void *subject, const char *word, char calle
     if (!*values || smoe_schema_find(key) < 0) return SMOE_RULE_NO; /* a test finds such words */
     SMOE_FREED char *value = smoe_value_yaml(s, &smoe_schema[smoe_schema_find(key)]);
     const char *before = *values++ == '>' ? " above " : " ";
-    size_t used = (size_t)snprintf(called, SMOE_RULE_WORD, "%s", key);
+    snprintf(called, SMOE_RULE_WORD, "%s", key);
     for (const char *rest = values; smoe_text_next(&rest, '|', one, sizeof one); before = " or ") {
-        used += (size_t)snprintf(called + used, SMOE_RULE_WORD - used, "%s%s", before, one);
+        size_t used = strlen(called);
+        snprintf(called + used, SMOE_RULE_WORD - used, "%s%s", before, one);
         holds |= values[-1] == '>' ? strtod(value, NULL) > strtod(one, NULL) : !strcmp(value, one);
         if (source && fewshot_source(s)) holds |= !strcmp(fewshot_source(s)->name, one);
     }

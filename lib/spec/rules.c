@@ -1,4 +1,4 @@
-/* The rules of keys, the entries of rules.def, and how a rule is kept; see rules.h. */
+/* The rules of keys, which are the entries of rules.def, and the check of a rule; see rules.h. */
 #include "spec/rules.h"
 
 const smoe_rule smoe_spec_rules[] = {

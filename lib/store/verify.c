@@ -25,6 +25,7 @@ void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) 
     if (!strncmp(from, name, length) && from[length] == ':')
         from += length + 1 + (from[length + 1] == ' ');
     snprintf(text, sizeof text, "%.*s", (int)strcspn(from, "\n"), from);
+    v->failed += err->code == SMOE_RUNTIME;
     smoe_verify_say(v, path, text, false);
 }
 

@@ -12,6 +12,7 @@ typedef struct smoe_verifier {
     void *user;
     bool repair;        /* put right what other files determine */
     size_t looked, bad; /* so far */
+    size_t failed;      /* of the bad ones: a failure of the system, such as a disk without room */
 } smoe_verifier;
 
 /* Passes a line on and counts it. */

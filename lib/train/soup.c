@@ -172,14 +172,16 @@ int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec
                    smoe_err *err) {
     SMOE_FREED_BY(pot_free)
     pot p = {.spec = spec, .set = set, .options = options, .planned = 2 * count};
+    smoe_eval best = {0};
     const char *first = member[0].path;
     if (pot_open(&p, err)) return -1;
     for (size_t i = 0; i < count; i++)
         if (measure_alone(&p, &member[i], i == 0, err)) return -1;
     if (options->greedy) members_order(member, count);
     for (size_t i = 0; i < count; i++) {
-        if (pot_add(&p, &member[i], soup, err)) return -1;
-        if (member[i].in) *soup = member[i].with;
+        if (pot_add(&p, &member[i], &best, err)) return -1;
+        if (member[i].in) best = member[i].with;
     }
+    *soup = best;
     return options->out ? pot_save(&p, member, count, first, err) : 0;
 }

@@ -28,7 +28,8 @@ typedef struct smoe_soup_options {
 } smoe_soup_options;
 
 /* Evaluates members, and the soup, on `set` with `spec`; members come back in the order in which
- * they joined. *soup is the evaluation of the result. SMOE_DATA names a member that is not of the
+ * they joined. *soup is the evaluation of the result; it is also set if only the file could not be
+ * written, and unchanged if something failed before. SMOE_DATA names a member that is not of the
  * shape of the spec, tensor by tensor. The file has the metadata of the first path, and in
  * smoe.soup a list of the paths of its members; its values are means in double, stored in F32. */
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,

@@ -23,6 +23,7 @@ END
 # folders of -o and of --append are made
 status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
 status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
+status 0 smoe sweep tiny.yaml seed=0,1 train.steps=2 -o grid -q >/dev/null
 
 # What a full disk does not take
 while read -r word command; do
@@ -40,10 +41,11 @@ dispatch inspect run -o big data.limit=20
 "tables" inspect run -o big2 data.limit=20 --json
 dispatch inspect run --dump-routing /dev/full -f data.limit=20
 train.seed\|loss compare run run -o big3
+"members" soup run run -o big4 --json
 END
 
 # A run of another user is read, and not resumed or replaced: that is no damage of its data.
-[ "$(id -u)" -eq 0 ] || { chmod a-w run/*; as=; }
+[ "$(id -u)" -eq 0 ] || { chmod a-w run/* grid; as=; }
 if [ "$(id -u)" -eq 0 ]; then
     command -v setpriv >/dev/null || skip "no setpriv to be another user"
     cp "$(command -v smoe)" program && chmod -R a+rX .. 2>/dev/null
@@ -56,3 +58,5 @@ for way in "--resume run" "tiny.yaml --force -o run"; do
     status 1 $as $program train $way -q 2>err
     grep -q 'run/metrics.jsonl: cannot write: Permission denied' err || fail "$way: $(cat err)"
 done
+status 1 $as $program verify --repair grid >out 2>err
+grep -q 'could not be read or repaired' err || fail "verify of what cannot be written: $(cat out err)"
