@@ -1,7 +1,8 @@
 /*
  * Rules for the names that users write: when a key or an option has an effect, which of them
- * exclude each other, and what to write here for names of other programs. A rule is an entry of a table: of
- * spec/rules.def for the keys of specs, of cmd/rules.def for options. Both have this form.
+ * exclude each other, and what to write here for names of other programs. A rule is an entry of a
+ * table: of spec/rules.def for the keys of specs, of cmd/rules.def for options. Both have this
+ * form.
  */
 #ifndef SMOE_SPEC_RULES_H
 #define SMOE_SPEC_RULES_H
