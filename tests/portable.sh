@@ -38,6 +38,14 @@ x86_64-*)
         wide=$(echo "$objects" | grep '\.\(v[34]\|bf16\|amx\)\.o$')
         [ "$(beyond $wide | wc -l)" -eq "$(echo "$wide" | wc -l)" ] || echo "no AVX found in some of: $wide" >"$out"
         verdict "the kernels for AVX have none"
+        # Nothing else shows that the compiler removed some of them, and the peak is then too high.
+        for object in build/release/lib/math/kern_gemm.v*.o; do
+            objdump -d --no-show-raw-insn "$object" | awk -v object="$object" '
+                /^[0-9a-f]+ </ { here = /<kern_gemm_peak>/ }
+                here && $2 ~ /^vfmadd/ { n++ }
+                END { if (n != 12) print object ": kern_gemm_peak has " n + 0 " multiply-adds, not 12" }'
+        done >"$out"
+        verdict "the loop that measures the peak has all of its multiply-adds"
     fi
     ;;
 *) skip "instructions: this is no x86-64" ;;
