@@ -197,8 +197,9 @@ static int index_parse(reading *r, smoe_err *err) {
     return 0;
 }
 
-/* The shard of that file name, which is opened on first use; NULL with err. */
-static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
+/* The shard of that file name, in which the index says that the tensor is. It is opened on first
+ * use; NULL with err. */
+static smoe_safetensors *shard_of(reading *r, const char *tensor, const char *name, smoe_err *err) {
     char shown[128];
     for (size_t i = r->shards; i-- > 0;)
         if (!strcmp(r->name[i], name)) return r->shard[i];
@@ -208,13 +209,17 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
                   r->path, smoe_text_shown(name, shown, sizeof shown));
         return NULL;
     }
-    char *path = smoe_text_format("%.*s%s", (int)(last_of_path(r->path) - r->path), r->path, name);
+    SMOE_FREED char *path =
+        smoe_text_format("%.*s%s", (int)(last_of_path(r->path) - r->path), r->path, name);
+    if (access(path, F_OK)) {
+        smoe_fail(err, SMOE_DATA, "%s: tensor %s: its file %s is not there", r->path,
+                  smoe_text_shown(tensor, shown, sizeof shown), path);
+        return NULL;
+    }
     r->shard = smoe_alloc_next(r->shard, r->shards, sizeof *r->shard);
     r->name = smoe_alloc_next(r->name, r->shards, sizeof *r->name);
     bool foreign;
-    int status = shards_open_file(&r->shard[r->shards], &foreign, path, NULL, true, err);
-    free(path);
-    if (status) return NULL;
+    if (shards_open_file(&r->shard[r->shards], &foreign, path, NULL, true, err)) return NULL;
     r->name[r->shards] = name;
     return r->shard[r->shards++];
 }
@@ -249,7 +254,7 @@ static int check_tensors(reading *r, smoe_err *err) {
         if (!name)
             return smoe_fail(err, SMOE_DATA, "%s: tensor %s: the name of a file was expected",
                              r->path, smoe_text_shown(tensor, shown, sizeof shown));
-        const smoe_safetensors *shard = shard_of(r, name, err);
+        const smoe_safetensors *shard = shard_of(r, tensor, name, err);
         if (!shard) return -1;
         const smoe_tensor *t = smoe_safetensors_find(shard, tensor);
         if (!t)
