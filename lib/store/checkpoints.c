@@ -99,10 +99,21 @@ static int link_step(const char *dir, const char *name, uint64_t *step, smoe_err
                      at.path, target);
 }
 
+/* As link_step, of a link that is to be followed: what it names must be there. */
+static int link_followed(const char *dir, const char *name, uint64_t *step, smoe_err *err) {
+    smoe_checkpoints_path at, link;
+    int found = link_step(dir, name, step, err);
+    if (found <= 0 || !access(step_path(&at, dir, "", *step, NULL), F_OK)) return found;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: links to step_%08" PRIu64 ", which is not there; remove the link%s",
+                     ckpt_path(&link, dir, name), *step,
+                     strcmp(name, "latest") ? "" : " to continue from the newest checkpoint");
+}
+
 /* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
  * because a directory of that name is complete. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
-    int found = link_step(dir, "latest", step, err);
+    int found = link_followed(dir, "latest", step, err);
     if (found) return found;
     smoe_checkpoints list;
     if (smoe_checkpoints_list(&list, dir, err)) return -1;
@@ -259,7 +270,7 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
         found = smoe_checkpoints_newest(dir, &step, err);
         if (found > 0 && average) found = smoe_shards_there(step_path(&at, dir, "", step, file));
     } else if (!strcmp(which, "best")) {
-        found = link_step(dir, "best", &step, err);
+        found = link_followed(dir, "best", &step, err);
     } else if (step_meant(which, &step)) {
         found = !access(step_path(&at, dir, "", step, NULL), F_OK);
     } else {

@@ -27,5 +27,12 @@ refused 3 'latest\|step_00000024/model.safetensors: its data is not what was sav
 refused 3 'step_00000024/model.safetensors: its data is not what was saved' other_state
 refused 3 'bad: cannot resume with other training data: it has 200 images, and had 300' other_images
 refused 3 'bad: cannot resume with other training data: the names of its classes have changed' other_classes
+# A link to a checkpoint that is not there is named, by every command that follows it.
+cp -a run bad && ln -sfn step_00000099 bad/ckpt/latest
+for command in 'train --resume bad' 'eval bad' 'inspect bad' 'verify bad'; do
+    status 3 smoe $command -q >err 2>&1
+    grep -q 'bad/ckpt/latest: links to step_00000099, which is not there; remove the link to continue from the newest checkpoint$' err || fail "$command: $(cat err)"
+done
+rm bad/ckpt/latest && status 0 smoe train --resume bad -q train.steps=26 >/dev/null
 # An undamaged copy is resumed.
 status 0 smoe train --resume run -q train.steps=30 >/dev/null
