@@ -446,9 +446,19 @@ static bool is_router(const char *name) {
     return strstr(name, ".mlp.router.");
 }
 
-/* What follows the last block belongs to the head: with a new head it is new too, if it differs. */
 static bool is_pooling(const char *name) {
     return BEGINS(name, "norm.", "fc_norm.", "attn_pool.", "head_dist.");
+}
+
+/* What follows the last block belongs to the head: with a new head it is new too, but only as a
+ * whole. A part of which file and model both have tensors must be complete. */
+static bool pooling_is_new(const smoe_init_map *from, const char *name) {
+    size_t part = strcspn(name, ".") + 1, there = 0, here = 0;
+    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
+        there += !strncmp(smoe_safetensors_at(from->file, i)->name, name, part);
+    for (size_t i = 0; i < from->params->count; i++)
+        here += !strncmp(from->params->param[i].name, name, part);
+    return from->headless && !(there && here);
 }
 
 static bool has_text(const smoe_init_map *from) {
@@ -459,13 +469,13 @@ static bool has_text(const smoe_init_map *from) {
 
 static bool may_miss(const smoe_init_map *from, const char *name) {
     if (is_router(name) || BEGINS(name, "head.", "logit_")) return true;
-    if (is_pooling(name)) return from->headless;
+    if (is_pooling(name)) return pooling_is_new(from, name);
     return !strncmp(name, "text.", 5) && !has_text(from); /* an image model gets a text tower */
 }
 
 static bool may_leave(const smoe_init_map *from, const char *name) {
     if (is_router(name)) return true;
-    if (is_pooling(name)) return from->headless;
+    if (is_pooling(name)) return pooling_is_new(from, name);
     if (!strncmp(name, "text.", 5)) return !smoe_params_find(from->params, "logit_scale");
     return !BEGINS(name, "blocks.", "patch_embed.", "cls_token", "reg_token", "pos_embed",
                    "norm_pre.");

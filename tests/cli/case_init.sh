@@ -126,6 +126,14 @@ status 2 smoe eval token.safetensors --grid 4 2>err
 grep -q -- '--grid 4: expected ROWSxCOLUMNS, as 14x14' err || fail "$(cat err)"
 status 2 smoe eval token.safetensors --weights ema 2>err
 grep -q 'token.safetensors: it has no averaged weights, which --weights ema asks for' err || fail "$(cat err)"
+# A new head replaces attention pooling as a whole, or keeps it as a whole.
+status 0 smoe init tiny.yaml map.safetensors -q model.head=map model.moe.layers=none >/dev/null
+other='model.moe.layers=none data.shapes.classes=shape-hue'
+status 0 smoe train tiny.yaml -n --init map.safetensors $other model.head=map >/dev/null
+status 0 smoe train tiny.yaml -n --init map.safetensors $other >/dev/null
+LC_ALL=C sed -i 's/"attn_pool.latent"/"attn_pool.patent"/' map.safetensors && foreign map.safetensors
+status 3 smoe train tiny.yaml -n --init map.safetensors $other model.head=map 2>err
+grep -q 'map.safetensors: differs .*: missing: attn_pool.latent; not used: attn_pool.patent. --partial' err || fail "$(cat err)"
 # Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
