@@ -1,7 +1,15 @@
 /* A model with fewer experts; see prune.h. */
 #include "train/prune.h"
 #include "base/alloc.h"
+#include "base/json.h"
 #include "spec/routers.h"
+
+/* The text of a spec without its list of super-classes, which names experts that are removed. */
+static char *prune_unlisted(const char *text) {
+    json_auto_t *spec = json_loads(text, 0, NULL);
+    if (spec) smoe_json_put(spec, "model.moe.superclasses", '.', json_string("consecutive"));
+    return spec ? smoe_json_dump(spec, 0) : smoe_alloc_text(text);
+}
 
 int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
                     smoe_err *err) {
@@ -20,6 +28,8 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu",
              smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));
     bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
+    SMOE_FREED char *unlisted = moe->balance.superclasses.count ? prune_unlisted(text) : NULL;
+    if (unlisted) text = unlisted;
     smoe_spec_text own = {
         .text = text, .length = strlen(text), .label = "the pruned model", .trained = true};
     return smoe_spec_parse(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);

@@ -67,6 +67,10 @@ cmp all.safetensors whole.safetensors || fail "all experts are another file"
 status 0 smoe convert run two.safetensors --experts 2 -q --json >out
 grep -qE '"combine_share": 0\.[0-9]+' out && grep -qE '"kept": "[0-3] [0-3]"' out && grep -q '"images": 200' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml -q --init two.safetensors model.moe.experts=2 train.steps=4 train.schedule.cooldown=0 -o two >/dev/null
+super='model.moe.router=images-choice model.moe.balance=superclass model.moe.superclasses=[0,1,2,3,0,1,2,3,0,1]'
+status 0 smoe train tiny.yaml -q -o super train.steps=2 train.schedule.warmup=0 train.schedule.cooldown=0 $super >/dev/null
+status 0 smoe convert super super.safetensors --experts 2 >/dev/null # the list names experts that are gone
+status 0 smoe eval super.safetensors -q >/dev/null
 status 0 smoe convert run mlp.safetensors --experts mean >out
 grep -q '^blocks.1 *the mean of 4 experts$' out || fail "$(cat out)"
 status 0 smoe eval mlp.safetensors -q data.limit=100 >/dev/null
