@@ -79,17 +79,18 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
                      const smoe_sample *sample, size_t place, double whole) {
     const float *dispatch = sample->layer[l].dispatch;
     size_t slot = c->slots[place];
-    for (size_t t = 0; t < r->T; t++) c->score[t] = (double)dispatch[t * r->S + slot];
-    smoe_stats_best(c->patches, PATCHES, c->score, r->T);
-    for (size_t k = 0; k < PATCHES && k < r->T; k++)
+    size_t first = r->first_patch, patches = r->T - first;
+    for (size_t p = 0; p < patches; p++) c->score[p] = (double)dispatch[(first + p) * r->S + slot];
+    smoe_stats_best(c->patches, PATCHES, c->score, patches);
+    for (size_t k = 0; k < PATCHES && k < patches; k++)
         smoe_inspect_put(r, frame, l, {"image", .number = (double)sample->image},
                          {"caption", .text = c->caption}, {"similarity", .number = whole},
                          {"rank", .number = (double)place + 1}, {"slot", .number = (double)slot},
                          {"expert", .number = (double)(slot / r->P)},
                          {"fall", .number = whole - c->without[slot]},
                          {"patch", .number = (double)k + 1},
-                         {"row", .number = smoe_inspect_token_row(r, c->patches[k])},
-                         {"column", .number = smoe_inspect_token_column(r, c->patches[k])},
+                         {"row", .number = smoe_inspect_token_row(r, first + c->patches[k])},
+                         {"column", .number = smoe_inspect_token_column(r, first + c->patches[k])},
                          {"dispatch", .number = c->score[c->patches[k]]});
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { IMAGES = 3, EXPERTS = 10, SHOWN = 8, PATCHES = 4, CONTEXT = 24, PIXELS = 64 };
+enum { IMAGES = 3, EXPERTS = 10, SHOWN = 8, PATCHES = 4, SIDE = 4, CONTEXT = 24, PIXELS = 64 };
 
 /* Cosines in single precision, from embeddings of a few numbers. */
 static const double CLOSE = 1e-5;
@@ -87,22 +87,19 @@ static void check_rows(inspect_fixture *x, const smoe_frame *frame, size_t row, 
         before = fall;
         for (size_t e = 0; e < EXPERTS; e++) larger += falls[e] > fall + 2 * CLOSE;
         assert_true(larger <= k / PATCHES);
-        size_t token = index_at(frame, row, "row") * 4 + index_at(frame, row, "column");
+        size_t first = x->T - SIDE * SIDE; /* of the patches */
+        size_t token = first + index_at(frame, row, "row") * SIDE + index_at(frame, row, "column");
         float weight = layer->dispatch[token * x->S + slot];
         assert_true(inspect_fixture_number(frame, row, "dispatch") == (double)weight);
-        for (size_t t = 0; t < x->T; t++) heavier += layer->dispatch[t * x->S + slot] > weight;
+        for (size_t t = first; t < x->T; t++) heavier += layer->dispatch[t * x->S + slot] > weight;
         assert_int_equal(heavier, k % PATCHES);
         assert_int_equal(index_at(frame, row, "patch"), k % PATCHES + 1);
     }
 }
 
-static void falls_and_patches(void **state) {
-    (void)state;
+static void check_model(const char *spec) {
     inspect_fixture x;
-    inspect_fixture_open(&x,
-                         "model.moe.slots_per_expert=1 model.moe.experts=10 train.loss=contrastive "
-                         "text.context=24 text.width=8 text.heads=2 text.depth=1 eval.zeroshot=a{}",
-                         IMAGES, 4);
+    inspect_fixture_open(&x, spec, IMAGES, 4);
     inspect_fixture_run(&x);
     const smoe_frame *frame = inspect_fixture_frame(&x, "caption_slots");
     assert_int_equal(frame->rows, x.L * IMAGES * SHOWN * PATCHES);
@@ -110,6 +107,16 @@ static void falls_and_patches(void **state) {
         for (size_t l = 0; l < x.L; l++)
             check_rows(&x, frame, (i * x.L + l) * SHOWN * PATCHES, i, l);
     inspect_fixture_free(&x);
+}
+
+#define PAIRS                                                                   \
+    "model.moe.slots_per_expert=1 model.moe.experts=10 train.loss=contrastive " \
+    "text.context=24 text.width=8 text.heads=2 text.depth=1 eval.zeroshot=a{}"
+
+static void falls_and_patches(void **state) {
+    (void)state;
+    check_model(PAIRS);
+    check_model(PAIRS " model.head=token model.registers=3"); /* which are no patches */
 }
 
 int main(void) {
