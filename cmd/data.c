@@ -465,20 +465,29 @@ static const struct {
              {2000000, 384, 12, 20},
              {SIZE_MAX, 512, 12, 10}};
 
+/* Sides by the images: no image is enlarged by much, and few images are shrunk to 64 pixels. */
+static const struct {
+    size_t side, from, images;
+} sides[] = {{32, 0, 0},      {48, 48, 0},       {64, 64, 0},
+             {96, 96, 20000}, {128, 128, 20000}, {224, 192, 20000}};
+
 static size_t least_of(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 static void suggest(suggestion *s, const data_job *job) {
     const smoe_survey *survey = &job->split[0].survey;
-    size_t i = 0, most;
+    size_t i = 0, side = 0, most;
     *s = (suggestion){.images = smoe_dataset_images(job->split[0].set),
                       .classes = smoe_dataset_classes(job->split[0].set),
                       .digits = job->spec.data.channels == 1};
     if (survey->files) s->middle = least_of(survey->width[1], survey->height[1]);
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
-    s->side = most < 48 ? 32 : most < 96 || s->images < 20000 ? 64 : most < 192 ? 128 : 224;
+    while (side + 1 < sizeof sides / sizeof *sides && sides[side + 1].from <= most &&
+           sides[side + 1].images <= s->images)
+        side++;
+    s->side = sides[side].side;
     s->patch = s->side == 224 ? 16 : s->side / 8;
     while (s->images > sizes[i].images) i++;
     s->width = sizes[i].width;

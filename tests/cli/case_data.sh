@@ -43,6 +43,11 @@ status 0 smoe data photos --suggest data.on_error=skip >photos.yaml
 grep -q '^  steps: 100  # 100 epochs of 16 images$' photos.yaml && grep -q '^  on_error: skip  # as given$' photos.yaml || fail "suggested: $(cat photos.yaml)"
 status 0 smoe train photos.yaml -n >out
 grep -q '^doubt' out && fail "doubts about the suggestion: $(cat out)"
+# Images of 48 pixels are not enlarged.
+png48() { printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\0000\000\000\0000\001\000\000\000\000\177y\304*\000\000\000\015IDATx\332c`\030\005\324\004\000\001P\000\0014\270:\331\000\000\000\000IEND\256B`\202'; }
+mkdir -p small/ape small/bee && for i in 1 2 3 4 5 6 7 8 9; do png48 >small/ape/$i.png && png48 >small/bee/$i.png; done
+status 0 smoe data small --suggest >small.yaml
+grep -q '^  image_size: 48  # the median of the shorter sides is 48 pixels$' small.yaml && grep -q '^  patch_size: 6  # 64 tokens' small.yaml || fail "48 pixels: $(cat small.yaml)"
 printf 'data: {source: image-folder, path: photos}\n' >bare.yaml
 status 0 smoe train bare.yaml -n train.steps=5000 >out
 grep -q '^doubt .* epochs of the same 16 images, without data.augment$' out && grep -q '^doubt .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
