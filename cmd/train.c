@@ -106,8 +106,8 @@ static void remark_schedule(const smoe_spec *spec) {
                 {"train.schedule.cooldown", spec->train.schedule.cooldown.steps}};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (smoe_spec_shortened(spec, part[i].key))
-            fprintf(stderr, "%s: shortened to %zu steps to fit train.steps=%zu\n", part[i].key,
-                    part[i].steps, spec->train.steps);
+            fprintf(stderr, "%s: shortened to %zu step%s to fit train.steps=%zu\n", part[i].key,
+                    part[i].steps, SMOE_S(part[i].steps), spec->train.steps);
 }
 
 /* Experts are divided over the processes that there are; a resume may have fewer than before. */
