@@ -59,10 +59,11 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     long=$!
     trap 'kill $long 2>/dev/null' EXIT
     wait_for long/metrics.jsonl 1
-    { sleep 2 && printf q && sleep 1; } | TERM=xterm timeout 60 script -qec "smoe watch long; echo ended \$?; stty -a" /dev/null >screen || fail "q did not end the view"
+    { wait_for_text screen long && printf q && wait_for_text screen icanon; } | TERM=xterm timeout 60 script -qec "smoe watch long; echo ended \$?; stty -a" /dev/null >screen || fail "q did not end the view"
     grep -q '^ended 0' screen && grep -q ' icanon' screen && grep -q ' echo ' screen || fail "after q: $(tail -n 20 screen)"
     kill -0 $long || fail "the run ended with its view"
-    { sleep 2 && printf '?ls' && sleep 2 && printf q && sleep 1; } | LC_ALL=C TERM=xterm timeout 60 script -qec "stty cols 80 rows 40; smoe watch long some --color always" /dev/null >screen
+    rm screen
+    { wait_for_text screen long && printf '?ls' && wait_for_text screen 'running mean' && printf q && wait_for_text screen ended; } | LC_ALL=C TERM=xterm timeout 60 script -qec "stty cols 80 rows 40; smoe watch long some --color always; echo ended" /dev/null >screen
     grep -q 'l: logarithmic axes' screen && grep -q 'train/loss (logarithmic) (running mean)' screen && grep -q '0  *step [0-9]' screen || fail "keys: $(tail -n 30 screen)"
     grep -q '^\.\.\..*00[01]-seed=[01]  *done  *3/3  *2\.' screen || fail "80 columns: $(tail -n 30 screen)"
     grep -q "$(printf '\033')\[34mdated$(printf '\033')\[0m" screen || fail "the legend: $(tail -n 30 screen)"

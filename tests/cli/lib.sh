@@ -58,6 +58,16 @@ wait_for() {
     done
 }
 
+# wait_for_text FILE PATTERN: waits until a line of the file matches (at most a minute)
+wait_for_text() {
+    tries=0
+    until grep -aq -e "$2" "$1" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "$1 did not get: $2"
+        sleep 0.05
+    done
+}
+
 # The reports of two folders are the same but for their provenance, which has the time and the command.
 same_page() {
     for folder in "$1" "$2"; do sed '/^<section id="provenance">/,/^<.section>/d' "$folder/report.html" >"$folder.page"; done
