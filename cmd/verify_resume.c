@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -52,8 +53,10 @@ static pid_t verify_resume_start(const verification *v, const char *to, bool res
     fflush(NULL);
     if (v->input && fseeko(v->input, 0, SEEK_SET))
         return smoe_fail_errno(err, SMOE_RUNTIME, "the spec of standard input");
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* training does not go on without this command */
+        if (getppid() != parent) _exit(SMOE_RUNTIME);
         if (v->input) dup2(fileno(v->input), STDIN_FILENO);
         /* the result of a training is not the result of this command */
         if (freopen("/dev/null", "w", stdout)) execv("/proc/self/exe", (char **)word);

@@ -9,6 +9,12 @@ grep -qE '^records +all [0-9]+ are the same, except for times$' out || fail "$(c
 status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 -o kept --json >json
 grep -q '"same": true' json && grep -q '"dir": "kept"' json || fail "$(cat json)"
 grep -q resumed kept/parts/log.txt && ! grep -q resumed kept/whole/log.txt || fail "$(cat kept/parts/log.txt)"
+# Training ends with the command that began it.
+smoe verify-resume tiny.yaml -q train.steps=1000000 train.eval_every=0 -o ended >/dev/null 2>&1 &
+wait_for ended/whole/metrics.jsonl 3
+kill -TERM $!
+wait $!
+wait_for_text ended/whole/STATUS '^stopped'
 cat tiny.yaml | status 0 smoe verify-resume - train.steps=120 train.eval_every=0 >out
 grep -qE '^state +the same bytes$' out || fail "of standard input: $(cat out)"
 status 2 smoe verify-resume tiny.yaml -o kept 2>err
