@@ -127,5 +127,6 @@ int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const cha
     SMOE_FREED char *named = smoe_text_format("%s/contact.png", folder);
     if (contact_paint(&s, images, err) || smoe_file_remove(named, err)) /* of an earlier sheet */
         return -1;
-    return smoe_gnuplot_draw(folder, "contact", contact_put_script, &s, false, drawn, err);
+    if (smoe_gnuplot_draw(folder, "contact", contact_put_script, &s, false, drawn, err)) return -1;
+    return smoe_gnuplot_check(named, err);
 }

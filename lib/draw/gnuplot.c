@@ -4,8 +4,10 @@
 #include "draw/plot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,11 +106,37 @@ int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) {
     return 0;
 }
 
-/* Runs the script. Whether FOLDER/NAME.ENDING, which it writes, is there. */
-static bool gnuplot_makes(const char *folder, const char *name, const char *ending) {
+/* gnuplot does not notice a full disk: a picture that it could not write whole is removed. */
+int smoe_gnuplot_check(const char *path, smoe_err *err) {
+    static const struct {
+        const char *ending, *last;
+    } kinds[] = {{".svg", "</svg>"}, {".pdf", "%%EOF"}, {".png", "IEND\xae\x42\x60\x82"}};
+    char end[16];
+    struct stat there;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    off_t size = fstat(fd, &there) ? 0 : there.st_size, from = size - (off_t)sizeof end;
+    ssize_t n = pread(fd, end, sizeof end, from > 0 ? from : 0);
+    close(fd);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (smoe_text_ends(path, kinds[i].ending) &&
+            !memmem(end, n > 0 ? (size_t)n : 0, kinds[i].last, strlen(kinds[i].last))) {
+            unlink(path);
+            return smoe_fail(err, SMOE_RUNTIME,
+                             "%s: gnuplot could not write all of it; the disk may be full", path);
+        }
+    return 0;
+}
+
+/* Runs the script. *made: whether FOLDER/NAME.ENDING, which it writes, is there. */
+static int gnuplot_make(const char *folder, const char *name, const char *ending, bool *made,
+                        smoe_err *err) {
     SMOE_FREED char *script = smoe_text_format("%s.gp", name);
-    SMOE_FREED char *made = smoe_text_format("%s.%s", name, ending);
-    return gnuplot_run(folder, script, !strcmp(ending, "pdf")) && smoe_file_holds(folder, made);
+    SMOE_FREED char *picture = smoe_text_format("%s/%s.%s", folder, name, ending);
+    bool ran = gnuplot_run(folder, script, !strcmp(ending, "pdf"));
+    int status = smoe_gnuplot_check(picture, ran ? err : NULL);
+    *made = ran && !status && !access(picture, F_OK);
+    return ran ? status : 0;
 }
 
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
@@ -117,6 +145,6 @@ int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *p
     *drawn = false;
     if (smoe_gnuplot_remove(folder, name, err) || smoe_file_print(path, print, context, err))
         return -1;
-    *drawn = gnuplot_makes(folder, name, "svg") && (!pdf || gnuplot_makes(folder, name, "pdf"));
-    return 0;
+    if (gnuplot_make(folder, name, "svg", drawn, err)) return -1;
+    return *drawn && pdf ? gnuplot_make(folder, name, "pdf", drawn, err) : 0;
 }

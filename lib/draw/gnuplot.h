@@ -11,6 +11,9 @@
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool pdf, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
+/* A picture that gnuplot wrote: if it is not complete, it is removed, and this fails. */
+int smoe_gnuplot_check(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Whether gnuplot did not end in SMOE_GNUPLOT_MOST seconds and was killed. Then no further figure
  * is drawn. */
 enum { SMOE_GNUPLOT_MOST = 60 };
