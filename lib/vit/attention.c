@@ -52,6 +52,7 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     smoe_linear_reserve(&l->proj, space);
     l->rows = smoe_space_take(space, keep, R * 3 * d, l->narrow);
     l->heads = smoe_space_take(space, keep, R * d, l->narrow);
+    l->weights = NULL;
     if (l->train || l->narrow)
         l->weights =
             smoe_space_take(space, keep, (l->train ? space->B * l->H : threads) * pairs, l->narrow);

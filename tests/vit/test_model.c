@@ -81,6 +81,9 @@ static void independent(const char *keys) {
             logits_of(&r, other, B);
             assert_same_logits(&r, alone, other, "reserving for training changed the logits");
         }
+        reserve(&r, IMAGES, false);
+        logits_of(&r, other, IMAGES);
+        assert_same_logits(&r, alone, other, "reserving again for inference changed the logits");
     }
     models_free(&r);
 }
