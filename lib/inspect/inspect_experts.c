@@ -6,8 +6,9 @@
  * The information of an expert about a class, or a position: draw a token, then an expert in
  * proportion to its weight; with p the share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) /
  * (p(c) p(e)) bits, never below 0. The estimate from finitely many images is too large. So the same
- * is computed with labels drawn at random from the split, and with the tokens of each image
- * shuffled: this is the value expected by chance.
+ * is computed with the labels of the split permuted, and with the tokens of each image shuffled:
+ * this is the value expected by chance. Labels drawn with replacement would leave out some classes,
+ * and their information would be smaller than that of as many classes as there are.
  */
 #include "inspect/inspect_view.h"
 #include "math/stats.h"
@@ -15,7 +16,7 @@
 enum { DRAWS = 8 }; /* comparisons with chance */
 
 typedef struct experts {
-    /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
+    /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels permuted */
     smoe_exact *by_class;
     smoe_exact
         *by_position;   /* [1 + DRAWS, T, E] over images, by position; then with tokens shuffled */
@@ -23,12 +24,18 @@ typedef struct experts {
     smoe_exact *weight; /* [T,E] of the image at hand */
     smoe_exact *image;  /* [E] their sums over tokens */
     uint32_t *order;    /* [T] */
+    uint32_t *images_permuted; /* [images of the split] */
     uint64_t all;
 } experts;
+
+static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size_t image) {
+    return smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, image);
+}
 
 static void experts_open(void *state, smoe_inspection *r) {
     experts *x = state;
     smoe_alloc_pool *pool = &r->memory;
+    smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, 0, 0);
     x->by_class = smoe_inspect_exact(r, NULL, (1 + DRAWS) * r->N * r->E);
     x->by_position = smoe_inspect_exact(r, NULL, (1 + DRAWS) * r->T * r->E);
     x->images = smoe_inspect_counts(r, NULL, r->N);
@@ -36,14 +43,18 @@ static void experts_open(void *state, smoe_inspection *r) {
     x->weight = smoe_alloc_in(pool, r->T * r->E, sizeof *x->weight);
     x->image = smoe_alloc_in(pool, r->E, sizeof *x->image);
     x->order = smoe_alloc_in(pool, r->T, sizeof *x->order);
+    x->images_permuted = smoe_alloc_in(pool, r->images, sizeof *x->images_permuted);
+    smoe_rng_permutation(&rng, x->images_permuted, r->images);
 }
 
 static void experts_add(smoe_exact *to, const smoe_exact *from, size_t n) {
     for (size_t i = 0; i < n; i++) smoe_exact_add(&to[i], from[i]);
 }
 
-static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size_t image) {
-    return smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, image);
+/* The image whose label an image gets in a draw: those of two draws are far apart in one random
+ * order. */
+static size_t relabelled(const experts *x, const smoe_inspection *r, size_t image, size_t draw) {
+    return x->images_permuted[(image + draw * (r->images / (1 + DRAWS) + 1)) % r->images];
 }
 
 static void experts_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
@@ -55,11 +66,9 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
     experts_add(x->by_class + view->label * E, x->image, E);
     experts_add(x->by_position, x->weight, T * E);
     for (size_t draw = 1; draw <= DRAWS; draw++) {
-        smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, draw, view->image);
-        size_t other = smoe_rng_below(&rng, r->images);
-        size_t label = smoe_dataset_label(r->subject.set, other);
+        size_t label = smoe_dataset_label(r->subject.set, relabelled(x, r, view->image, draw));
         experts_add(x->by_class + (draw * r->N + label) * E, x->image, E);
-        rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
+        smoe_rng rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
         smoe_rng_permutation(&rng, x->order, T);
         for (size_t t = 0; t < T; t++)
             experts_add(x->by_position + (draw * T + x->order[t]) * E, x->weight + t * E, E);

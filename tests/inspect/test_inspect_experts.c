@@ -103,7 +103,9 @@ static void check_information(const inspect_fixture *x, size_t l, size_t which, 
     size_t row = inspect_fixture_row(frame, x, l, 2) + which,
            *sample_tables = calloc(x->images * x->T, sizeof *sample_tables);
     double *sum = calloc(rows * x->E, sizeof *sum), bits, other, mean = 0, square = 0;
-    uint32_t *order = calloc(x->T, sizeof *order);
+    uint32_t *order = calloc(x->T, sizeof *order), *images = calloc(x->images, sizeof *images);
+    smoe_rng permuting = smoe_rng_at(x->spec.seed, SMOE_RNG_ANALYSIS, 0, 0, 0);
+    smoe_rng_permutation(&permuting, images, x->images);
     assert_string_equal(smoe_frame_text_at(frame, row, smoe_frame_find(frame, "about")),
                         which ? "position" : "class");
     sum_weights(sum, x, l, own, rows);
@@ -114,7 +116,8 @@ static void check_information(const inspect_fixture *x, size_t l, size_t which, 
     for (size_t draw = 1; draw <= 8; draw++) {
         for (size_t i = 0; i < x->images; i++) {
             smoe_rng rng = smoe_rng_at(x->spec.seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, i);
-            size_t label = which ? 0 : smoe_dataset_label(x->set, smoe_rng_below(&rng, x->images));
+            size_t other = images[(i + draw * (x->images / 9 + 1)) % x->images];
+            size_t label = which ? 0 : smoe_dataset_label(x->set, other);
             if (which) smoe_rng_permutation(&rng, order, x->T);
             for (size_t t = 0; t < x->T; t++)
                 sample_tables[i * x->T + t] = which ? order[t] : label;
@@ -131,6 +134,7 @@ static void check_information(const inspect_fixture *x, size_t l, size_t which, 
     free(sample_tables);
     free(sum);
     free(order);
+    free(images);
 }
 
 static void check_experts(const inspect_fixture *x, size_t l) {
