@@ -1,9 +1,8 @@
 /*
  * Gradients of whole small models against differences: every router of routers.def, found by
- * walking the table, in every configuration that it accepts; heads, positions, GELUs, qk_norm and
- * dropout in combination. The loss is a random projection of the logits plus the weighted auxiliary
- * losses; every parameter of the table is checked. Steps that change a discrete choice are left out
- * and must be rare.
+ * walking the table, in every configuration that it accepts; and specs drawn at random. The loss is
+ * a random projection of the logits plus the weighted auxiliary losses; every parameter of the
+ * table is checked. Steps that change a discrete choice are left out and must be rare.
  */
 #include "gradcheck.h"
 #include "models.h"
@@ -18,6 +17,7 @@
 
 #ifdef SMOE_F64
 
+#include "base/rng.h"
 #include "base/threads.h"
 
 typedef struct subject {
@@ -59,15 +59,16 @@ static void backward(subject *s) {
 }
 
 /* False if the spec is refused; a wrong gradient fails the test. */
-static bool check(const char *keys, size_t B, const char *may_vanish) {
+static bool check_as(gradcheck c, const char *keys, size_t B) {
     subject s = {.p = NULL};
     if (!models_make(&s.rig, keys, B, true)) return false;
     s.p = calloc(B * s.rig.N, sizeof *s.p);
     assert_non_null(s.p);
     gradcheck_normal(s.p, B * s.rig.N, 23);
     backward(&s);
-    gradcheck c = {
-        .loss = loss, .choices = choices, .user = &s, .most = 6, .may_vanish = may_vanish};
+    c.loss = loss;
+    c.choices = choices;
+    c.user = &s;
     gradcheck_begin(&c);
     if (!gradcheck_params(&c, s.rig.params, 0)) fail_msg("%s: %s", keys, c.fault);
     if (20 * c.skipped > c.checked)
@@ -75,6 +76,10 @@ static bool check(const char *keys, size_t B, const char *may_vanish) {
     free(s.p);
     models_free(&s.rig);
     return true;
+}
+
+static bool check(const char *keys, size_t B, const char *may_vanish) {
+    return check_as((gradcheck){.most = 6, .may_vanish = may_vanish}, keys, B);
 }
 
 /*
@@ -180,32 +185,65 @@ static void short_last_group(void **state) {
                       3, NULL));
 }
 
-static void heads_positions_and_blocks(void **state) {
+/*
+ * Specs drawn at random: one value of each line, of which those that a router does not use are
+ * ignored, and 1 to 3 images. Up to 199 tokens, and widths that are no multiple of a vector. A
+ * buffer that another one overlaps, a sum that ends too early or a pair of keys that nobody tried
+ * shows here. Many tokens make more steps change a choice, and norms of few numbers curve more,
+ * hence steps of 1e-6; their rounding, about 1e-9, allows a tolerance of 1e-5 of 1e-4.
+ */
+static const char *const drawn[] = {
+    "data.channels=1 data.channels=3",
+    "data.image_size=3 data.image_size=6 data.image_size=7 data.image_size=10 data.image_size=14",
+    "model.width=12 model.width=20 model.width=24 model.width=36",
+    "model.heads=1 model.heads=2 model.heads=4",
+    "model.depth=1 model.depth=2 model.depth=3",
+    "model.mlp=5 model.mlp=16 model.mlp=33",
+    "model.head=gap model.head=token model.head=map model.head=gap-norm",
+    "model.registers=0 model.registers=2",
+    "model.position=learned model.position=sincos2d model.position=none",
+    "model.pre_norm=false model.pre_norm=true",
+    "model.norm_eps=1e-6 model.norm_eps=0.01",
+    "model.gelu=erf model.gelu=tanh model.gelu=quick",
+    "model.qk_norm=false model.qk_norm=true",
+    "model.qk_norm_form=timm model.qk_norm_form=vmoe",
+    "model.dropout=0 model.dropout=0.2",
+    "model.drop_path=0 model.drop_path=0.3",
+    "model.moe.layers=none model.moe.layers=all model.moe.layers=last-1",
+    "model.moe.experts=3 model.moe.experts=8 model.moe.experts=17",
+    "model.moe.capacity=0.6 model.moe.capacity=1.5",
+    "model.moe.group_images=1 model.moe.group_images=2",
+    "model.moe.k=1 model.moe.k=2",
+    "model.moe.aux_weight=0 model.moe.aux_weight=2",
+    "model.moe.z_weight=0 model.moe.z_weight=0.3",
+    "model.moe.priority=bpr model.moe.priority=vanilla model.moe.priority=patch-expert",
+    "model.moe.universal_experts=0 model.moe.universal_experts=2",
+    "model.moe.universal_mlp=7",
+    "model.moe.shared_experts=0 model.moe.shared_experts=1",
+    "model.moe.expert_dropout=0 model.moe.expert_dropout=0.3",
+};
+
+/* One of the words of a text. */
+static void draw_word(char *keys, size_t size, const char *words, smoe_rng *rng) {
+    size_t count = 1, used = strlen(keys);
+    for (const char *c = words; *c; c++) count += *c == ' ';
+    for (size_t skip = smoe_rng_below(rng, count); skip; skip--) words = strchr(words, ' ') + 1;
+    snprintf(keys + used, size - used, " %.*s", (int)strcspn(words, " "), words);
+}
+
+static void drawn_specs(void **state) {
     (void)state;
-    /* A bias of the keys adds the same to all scores of a query, so its gradient is zero. */
-    static const char *const keys[] = {
-        "model.head=gap model.position=sincos2d",
-        "model.head=token model.position=sincos2d model.gelu=tanh",
-        "model.head=map model.gelu=quick",
-        "model.head=map model.qk_norm=true model.dropout=0.2",
-        "model.head=token model.qk_norm=true",
-        "model.head=gap-norm model.qk_norm=true",
-        "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
-        "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
-        "model.head=token model.registers=2 model.pre_norm=true model.norm_eps=0.01",
-        "model.head=gap model.registers=1 model.position=none model.qk_norm=true",
-        "model.head=gap-norm model.registers=1 model.position=sincos2d model.pre_norm=true",
-        "model.head=token model.pre_norm=true model.patch_size=1", /* more tokens than parts of a
-                                                                     sum over rows */
-        "model.head=map model.registers=3 model.moe.layers=none",
-        "data.channels=3 model.depth=3 model.width=12 model.heads=3",
-        "model.depth=3 model.drop_path=0.4 model.dropout=0.2 model.head=token",
-        "seed=10 model.drop_path=0.3 model.moe.router=tokens-choice model.moe.k=2 "
-        "model.moe.aux_weight=2",
-        "model.drop_path=0.3 model.moe.layers=none model.depth=4",
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        assert_true(check(keys[i], 2, "attn.k_norm.bias"));
+    const gradcheck how = {
+        .step = 1e-6, .tolerance = 1e-5, .least = 1e-4, .most = 1, .may_vanish = ""};
+    for (size_t i = 0; i < 2 * SMOE_ROUTERS; i++) {
+        char keys[1024];
+        smoe_rng rng = smoe_rng_at(i, SMOE_RNG_TEST, 0, 0, 0);
+        snprintf(keys, sizeof keys, "model.patch_size=1 model.moe.router=%s",
+                 smoe_routers[i % SMOE_ROUTERS].name);
+        for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++)
+            draw_word(keys, sizeof keys, drawn[k], &rng);
+        assert_true(check_as(how, keys, 1 + smoe_rng_below(&rng, 3)));
+    }
 }
 
 /* The auxiliary loss must have an effect where it is used, otherwise the checks above say
@@ -235,7 +273,7 @@ int main(void) {
         cmocka_unit_test(tokens_choice),
         cmocka_unit_test(forms_of_other_routers),
         cmocka_unit_test(short_last_group),
-        cmocka_unit_test(heads_positions_and_blocks),
+        cmocka_unit_test(drawn_specs),
         cmocka_unit_test(auxiliary_loss_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
