@@ -1,6 +1,7 @@
 /*
  * Transport of n tokens, of mass 1 each, to E experts that take n/E each; a unit from token t to
- * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread.
+ * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread, but
+ * for one thing: the sparse plan rounds z - price to `real` before it orders tokens.
  */
 #ifndef SMOE_TRANSPORT_H
 #define SMOE_TRANSPORT_H
