@@ -345,6 +345,11 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     smoe_err ran = {0};
     int status = run_trials(sweep, options, &ran);
+    if (!smoe_file_holds(sweep->dir, "cells.jsonl"))
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "%s: its cells.jsonl is no longer there: the folder was moved or removed "
+                         "during the sweep; nothing more is written here",
+                         sweep->dir);
     bool lost = smoe_results_make(&results, sweep, err) || smoe_results_write(&results, err) ||
                 sweep_draw(&results, options, err) || smoe_trials_summary(&results, options, err);
     if (status) *err = ran;

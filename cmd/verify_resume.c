@@ -193,8 +193,10 @@ static int make_dir(verification *v, smoe_err *err) {
     const char *tmp = getenv("TMPDIR");
     if (v->options->out) {
         v->dir = smoe_alloc_text(v->options->out);
+        if (smoe_file_make_parents(v->dir, err)) return -1;
         if (mkdir(v->dir, 0777))
-            return smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be created", v->dir);
+            return smoe_fail_errno(err, errno == EEXIST ? SMOE_USAGE : SMOE_RUNTIME,
+                                   "%s: cannot be created", v->dir);
     } else {
         v->dir = smoe_text_format("%s/smoe-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
         if (!mkdtemp(v->dir))

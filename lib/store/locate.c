@@ -114,7 +114,7 @@ static const char *held_by(const char *folder) {
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
     if (stat(arg, &there) && smoe_shards_there(arg)) return smoe_alloc_text(arg);
-    if (stat(arg, &there)) {
+    if (stat(arg, &there) || (S_ISDIR(there.st_mode) && access(arg, X_OK))) {
         smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg);
         return NULL;
     }

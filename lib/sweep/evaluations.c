@@ -14,6 +14,7 @@
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 
+#include <errno.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -178,7 +179,7 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     size_t size = 0;
     bool sealed;
     *list = NULL;
-    if (access(path, F_OK)) {
+    if (access(path, F_OK) && errno == ENOENT) {
         *list = json_array();
         return 0;
     }

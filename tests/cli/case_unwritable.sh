@@ -25,6 +25,20 @@ status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
 status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
 status 0 smoe sweep tiny.yaml seed=0,1 train.steps=2 -o grid -q >/dev/null
 
+# What cannot be read is not absent: cells that are done would run again, or be left out.
+mv grid/claims kept && : >grid/claims
+for command in 'verify grid' 'sweep --status grid' 'sweep grid --pack p.tar.gz'; do
+    smoe $command -q >out 2>&1 && fail "$command: $(cat out)"
+    grep -q 'grid/claims.*Not a directory' out || fail "$command: $(cat out)"
+done
+rm grid/claims && mv kept grid/claims
+status 0 smoe verify grid -q >/dev/null
+# A folder that was removed is not made again for tables.
+smoe sweep tiny.yaml seed=0,1 train.steps=100000 -o gone -q -j1 >/dev/null 2>err &
+wait_for gone/000-seed=0/metrics.jsonl 3
+mv gone away
+wait $!
+grep -q '^smoe sweep: gone: its cells.jsonl is no longer there: the folder was moved or removed' err && [ ! -e gone ] || fail "$(cat err; ls gone)"
 # What a full disk does not take
 while read -r word command; do
     # shellcheck disable=SC2086

@@ -19,6 +19,8 @@ cat tiny.yaml | status 0 smoe verify-resume - train.steps=120 train.eval_every=0
 grep -qE '^state +the same bytes$' out || fail "of standard input: $(cat out)"
 status 2 smoe verify-resume tiny.yaml -o kept 2>err
 grep -q '^smoe verify-resume: kept: cannot be created: File exists$' err || fail "$(cat err)"
+: >file
+status 1 smoe verify-resume tiny.yaml -o file/x 2>err
 status 2 smoe verify-resume tiny.yaml train.steps=2 2>err
 grep -q 'train.steps is 2: at least 4 are needed' err || fail "$(cat err)"
 status 2 smoe verify-resume tiny.yaml train.stepz=40 2>err
