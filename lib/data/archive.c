@@ -170,7 +170,7 @@ bool smoe_member_hidden(const char *name) {
 
 static const char CONTROL[] = "a control character in the name";
 
-/* Why a name must not be used; NULL: it may. Empty components ("a//b") are refused too. */
+/* Why a name is not allowed; NULL: it is. Empty components ("a//b") are refused too. */
 static const char *name_trick(const char *name) {
     if (name[0] == '/') return "an absolute name";
     for (const char *p = name; *p; p++)
@@ -201,17 +201,17 @@ static int refuse_member(const smoe_member *member, const char *why, smoe_err *e
 typedef struct opened {
     struct archive *archive;
     const char *path;
-    gzFile gzip;             /* NULL where the file is read as it is: */
+    gzFile gzip;             /* NULL: the file is not inflated: */
     int file;                /* this one, */
-    uint64_t begin, at, end; /* the bytes of it that are the archive, and what is not read yet */
+    uint64_t begin, at, end; /* its part that is the archive, and what is still unread of it */
     uint64_t next;           /* of a tar: where its next header is expected */
     bool unread;             /* the file could not be read */
     smoe_scan *scan;
     bool stopped;    /* on request, in a member that may take long */
     bool zip;        /* it begins as one */
-    bool lying;      /* it is one whose members are read where they lie (smoe_walk_tar) */
+    bool lying;      /* its members are read in place (smoe_walk_tar) */
     size_t most;     /* bytes of a member, by the size of the archive */
-    locale_t before; /* 0: the locale is what it was, as there is none with UTF-8 */
+    locale_t before; /* 0: there is no UTF-8 locale, so the old one is in force */
     uint8_t block[BLOCK];
 } opened;
 
@@ -220,7 +220,7 @@ static int tar_damaged(const opened *o, const char *what, smoe_err *err) {
                      what);
 }
 
-/* libarchive only warns of it, and goes on with what the header of ustar says, a shortened name. */
+/* libarchive only warns about it, and uses the shortened name of the ustar header. */
 static bool pax_damaged(const opened *o) {
     const char *why = archive_error_string(o->archive);
     return why && strstr(why, "pax extended attribute");
@@ -259,8 +259,8 @@ static int archive_failed(const opened *o, const char *name, smoe_err *err) {
                      why ? why : "cannot be read");
 }
 
-/* libarchive's read callback: the next block, inflated where it must be; 0 at the end, once the
- * checksum was found to agree; -1 on failure, of which archive_failed gives the reason. */
+/* libarchive's read callback: the next block, inflated if necessary; 0 at the end, after the
+ * checksum was verified; -1 on failure, and archive_failed gives the reason. */
 static la_ssize_t read_block(struct archive *a, void *user, const void **block) {
     opened *o = user;
     uint64_t left = o->end - o->at;
@@ -298,7 +298,7 @@ static la_int64_t seek_to(struct archive *a, void *user, la_int64_t n, int whenc
     return (la_int64_t)(o->at = (uint64_t)n);
 }
 
-/* Reads on to the end of the file: what follows the last member has to agree with the checksum. */
+/* Reads to the end of the file, because the checksum also covers what follows the last member. */
 static int inflate_rest(opened *o, smoe_err *err) {
     const void *block;
     la_ssize_t n = 0;
@@ -307,8 +307,8 @@ static int inflate_rest(opened *o, smoe_err *err) {
     return n < 0 ? archive_failed(o, NULL, err) : 0;
 }
 
-/* Where the bytes of a zip end that libarchive needs: it looks for the record at the end of the
- * directory in the last 16 KiB only, and a comment of up to 64 KiB may follow the record. */
+/* The end of the part of a zip that libarchive needs. It looks for the record at the end of the
+ * directory only in the last 16 KiB, but a comment of up to 64 KiB may follow the record. */
 static uint64_t zip_end(const opened *o) {
     enum { LONGEST = UINT16_MAX, LENGTH_AT = 20 };
     uint64_t most = ZIP_END + LONGEST, size = o->end - o->begin, tail = size < most ? size : most;
@@ -338,7 +338,7 @@ static void archive_close(opened *o) {
 }
 
 /* Opens bytes [o->begin, o->begin + size) of the file, or as many as it has; o->archive stays NULL
- * where a tar has none. archive_close must be called after a failure too. */
+ * for a tar of no bytes. archive_close must be called after a failure too. */
 static int archive_open(opened *o, uint64_t size, smoe_err *err) {
     struct stat st;
     o->file = open(o->path, O_RDONLY | O_CLOEXEC);
@@ -359,7 +359,7 @@ static int archive_open(opened *o, uint64_t size, smoe_err *err) {
             o, "gzip data; a tar that is read without unpacking must be plain: use gunzip", err);
     o->zip = n >= 4 && !memcmp(o->block, "PK", 2);
     if (!gzip && !o->lying) o->end = zip_end(o);
-    if (o->lying && o->begin == o->end) return 0; /* libarchive would take it for no archive */
+    if (o->lying && o->begin == o->end) return 0; /* libarchive would not recognise it */
     errno = 0;
     if (gzip) o->gzip = gzopen(o->path, "rbe");
     if (gzip && !o->gzip && !errno) smoe_alloc_end();
@@ -392,7 +392,7 @@ char *smoe_member_plain(const char *name) {
     return plain;
 }
 
-/* Why a member must not be there; NULL: it may. */
+/* Why a member is not allowed; NULL: it is. */
 static const char *unwanted(struct archive_entry *entry) {
     unsigned type = archive_entry_filetype(entry);
     if (archive_entry_sparse_count(entry))
@@ -407,8 +407,8 @@ static const char *unwanted(struct archive_entry *entry) {
     return NULL;
 }
 
-/* Of a tar whose members are read where they lie, only files count, and their names are those that
- * it has. */
+/* In a tar whose members are read in place, only files count, and their names are used as they
+ * are. */
 static int visit_lying(opened *o, struct archive_entry *entry, smoe_member *member,
                        const smoe_visitor *to, smoe_err *err) {
     if (archive_entry_sparse_count(entry)) return tar_damaged(o, unwanted(entry), err);
@@ -468,7 +468,7 @@ static int walk_archive(opened *o, uint64_t size, const smoe_visitor *to, smoe_e
     return status;
 }
 
-/* Its room doubles, so that no more is held than twice what was read. */
+/* The memory doubles, so it is never more than twice what was read. */
 static int opened_read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                              smoe_err *err) {
     const opened *o = member->handle;
@@ -521,7 +521,7 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-/* Why a name that was found cannot be used. Fails where that is not the fault of the data. */
+/* Why a name that was found cannot be used. Fails if the data is not to blame. */
 static int find_problem(const FTSENT *e, smoe_err *problem, smoe_err *err) {
     int code = e->fts_errno;
     struct stat st;
@@ -537,7 +537,7 @@ static int find_problem(const FTSENT *e, smoe_err *problem, smoe_err *err) {
     return fails ? -1 : 0;
 }
 
-/* What was found: visited, and entered when it is a folder. */
+/* Visits what was found, and enters it if it is a folder. */
 static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, const smoe_visitor *to,
                       smoe_err *err) {
     smoe_err problem = {0};

@@ -4,8 +4,8 @@
  *
  * Archives are not trusted: absolute names, "..", control characters, links, devices and members
  * larger than allowed are errors (SMOE_DATA) naming archive and member; so is a truncated or
- * damaged archive, with the byte of the archive where reading stopped. The checksums of gzip
- * and zip are checked; a plain tar has none for what is in its members.
+ * damaged archive, with the byte of the archive where reading stopped. The checksums of gzip and
+ * zip are checked; a plain tar has none for the contents of its members.
  */
 #ifndef SMOE_DATA_ARCHIVE_H
 #define SMOE_DATA_ARCHIVE_H
@@ -37,8 +37,8 @@ typedef struct smoe_member {
     void *handle;
 } smoe_member;
 
-/* Who visits. 0: go on; 1: go on, but do not enter this folder (directories only); -1: stop, err is
- * filled. */
+/* The visitor. It returns 0: go on; 1: go on, but do not enter this folder (directories only); -1:
+ * stop, err is filled. */
 typedef struct smoe_visitor {
     int (*visit)(void *user, const smoe_member *member, smoe_err *err);
     void *user;
@@ -53,23 +53,23 @@ typedef struct smoe_visitor {
  */
 int smoe_walk(const char *path, const smoe_visitor *visitor, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Visits the files in a plain tar, which is `size` bytes at `at` of a file, as a tar within a tar
- * is, or all that there are from there on. Reads only headers, so that a large archive can be used
- * in any order without unpacking it. Names are as the tar has them; links, devices and folders are
- * passed over. Damage is SMOE_DATA with the offset. */
+/* Visits the files in a plain tar: `size` bytes of a file from `at` on (a tar may lie within a
+ * tar), or all bytes from there on. Reads only headers, so that a large archive can be used in any
+ * order without unpacking it. Names are as the tar has them; links, devices and folders are passed
+ * over. Damage is SMOE_DATA with the offset. */
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, const smoe_visitor *visitor,
                   smoe_err *err) SMOE_MUST_CHECK;
 
-/* Opens a file that will be read at many places, beside `others` that are open already; -1: it
- * cannot be, or there are too many. */
+/* Opens a file for reading at many places, besides `others` that are open; -1: it cannot be opened,
+ * or too many are open. */
 int smoe_place_open(const char *path, size_t others);
 
-/* `size` bytes at `at` of a file, and a zero behind them; fresh. fd is the file if that is open,
- * else -1. */
+/* A fresh copy of `size` bytes of a file from `at` on, and a zero behind them. fd is the open file,
+ * or -1. */
 int smoe_place_read(uint8_t **bytes, int fd, const char *path, uint64_t at, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* A name as a walk has it, "a/b" for "./a/./b/"; fresh. And whether a walk passes over it. */
+/* A name as a walk reports it, "a/b" for "./a/./b/"; fresh. And whether a walk skips it. */
 char *smoe_member_plain(const char *name);
 bool smoe_member_hidden(const char *name);
 
@@ -78,7 +78,7 @@ bool smoe_member_hidden(const char *name);
 int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reads the member being visited to its end, and keeps nothing. */
+/* Reads the member being visited to its end without keeping it. */
 int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
 /* If *bytes is gzip, by its first two bytes, replaces it by the inflated data. Messages have no

@@ -269,7 +269,7 @@ static double gamma_draw(smoe_rng *rng, double shape) {
 
 static double beta_draw(smoe_rng *rng, double alpha) {
     double a = gamma_draw(rng, alpha), b = gamma_draw(rng, alpha);
-    return a + b > 0 ? a / (a + b) : 1; /* both underflowed: a tiny alpha, where it is 0 or 1 */
+    return a + b > 0 ? a / (a + b) : 1; /* both underflowed: alpha is tiny, and the result 0 or 1 */
 }
 
 double smoe_mixup_lambda(smoe_rng *rng, double alpha) {

@@ -23,7 +23,8 @@ typedef struct smoe_binaries {
 } smoe_binaries;
 
 /* Reads the files of set->path, at its top or one folder below, whose base fits an extended pattern
- * of fnmatch(3). None at all is not an error, but the split val is: these sources have none. */
+ * of fnmatch(3). Finding none is not an error; the split val is one, because these sources have
+ * none. */
 int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *pattern,
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_binaries_free(smoe_binaries *files);
@@ -40,9 +41,9 @@ typedef struct smoe_binary_grid {
     uint64_t *place; /* [images] position in the files, for names */
 } smoe_binary_grid;
 
-/* Makes set->store a grid for those of n images, with these labels, that data.limit takes; fills
- * set->images, set->label and place. The caller copies the pixels. Fails with SMOE_USAGE where the
- * images do not fit in data.cache_mb. */
+/* Makes set->store a grid for the images that data.limit selects from n images with these labels;
+ * fills set->images, set->label and place. The caller copies the pixels. Fails with SMOE_USAGE
+ * where the images do not fit in data.cache_mb. */
 int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
                           size_t height, size_t channels, smoe_err *err) SMOE_MUST_CHECK;
 

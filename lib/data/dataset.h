@@ -22,25 +22,24 @@ typedef struct smoe_dataset smoe_dataset;
 int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for who only counts: classes, images, their names and labels. Files of images are found
- * but not read, so that damaged ones count, and there are no pixels; with data.on_error skip they
- * are read. */
+/* The same for callers that only need classes, and numbers, names and labels of images: there are
+ * no pixels. Image files are found but not read, so damaged ones count; with data.on_error skip
+ * they are read. */
 int smoe_dataset_list(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_free(smoe_dataset *set);
 SMOE_FREES(smoe_dataset)
 
-/* Sets of files that were freed and stay open: who opens the same split of the same data with a
- * scan that names them gets them again, in processes that are forked, too. */
+/* Sets of files that stay open after they were freed. Opening the same split of the same data with
+ * a scan that names them returns them again, also in forked processes. */
 typedef struct smoe_datasets {
-    /* The last one first, then NULL; as many as a trial opens: train and eval.split, and both of
-     * eval.fewshot.data. */
+    /* The last one first, then NULL; as many as a trial opens: train and eval.split, and the same
+     * two of eval.fewshot.data. */
     smoe_dataset *set[4];
 } smoe_datasets;
 void smoe_datasets_close(smoe_datasets *kept);
 
-/* Of one pass; of endless data, which are generated so that no image comes twice, a nominal
- * number. */
+/* Images per pass; for endless data, in which no image occurs twice, a nominal number. */
 size_t smoe_dataset_images(const smoe_dataset *set);
 bool smoe_dataset_endless(const smoe_dataset *set);
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
@@ -51,9 +50,9 @@ enum { SMOE_IMAGE_NAME = 4096 };
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size);
 
 /*
- * Gives the set, which is not endless, the classes of a model, in its order. Images of other
- * classes are left out, which is a remark. Where the model or the data has only numbers for
- * classes, they stay. SMOE_DATA: no class of the data is one of the model.
+ * Gives a set that is not endless the classes of a model, in the order of the model. Images of
+ * other classes are left out, with a remark. If the model or the data has only numbers for classes,
+ * nothing changes. SMOE_DATA: no class of the data is one of the model.
  */
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
                        smoe_err *err) SMOE_MUST_CHECK;
@@ -70,16 +69,16 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 
-/* One image as it comes to the model, but in bytes: out [image_size, image_size, channels]. With a
- * stream, as training has it by data.augment, but without mixup and CutMix: a random box, flip,
+/* One image as the model gets it, but in bytes: out [image_size, image_size, channels]. With a
+ * stream it is augmented as in training, but without mixup and CutMix: a random box, flip,
  * RandAugment. */
 int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
                          const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
                          smoe_err *err) SMOE_MUST_CHECK;
 
-/* Files that lie among the images of a folder without splits, and whose names do not end as those
- * of images: they are passed over. By ending, in alphabetical order; "" are names without a dot,
- * and all endings that are too long or for which there is no place. */
+/* Files among the images of a folder without splits whose names do not end like those of images;
+ * they are skipped. By ending, in alphabetical order; "" stands for names without a dot, and for
+ * endings that are too long or for which there is no room. */
 enum { SMOE_ENDINGS = 8 };
 typedef struct smoe_ending {
     char text[16]; /* lower case, with the dot */
@@ -90,11 +89,11 @@ typedef struct smoe_others {
     smoe_ending ending[SMOE_ENDINGS];
 } smoe_others;
 
-/* What opening found, valid as long as the set. More left out than one of SMOE_LEFT_MOST are too
- * many. */
+/* What opening found; valid as long as the set. More than one in SMOE_LEFT_MOST left out is an
+ * error. */
 enum { SMOE_LEFT = 1000, SMOE_LEFT_MOST = 100 };
 typedef struct smoe_dataset_report {
-    char **remark; /* [remarks] what is remarkable about the data although they can be used */
+    char **remark; /* [remarks] oddities of data that can be used all the same */
     size_t remarks;
     size_t left_out; /* images (data.on_error) */
     char **left;     /* what was wrong with the first SMOE_LEFT of them, a line each */
@@ -103,8 +102,8 @@ typedef struct smoe_dataset_report {
 } smoe_dataset_report;
 const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set);
 
-/* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
- * `most` go to class. */
+/* The number of classes of image i, 1 unless the data is multi-label; at most `most` of them go to
+ * class. */
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
 
 /* Which of its captions an image shows. */
@@ -118,8 +117,8 @@ typedef struct smoe_caption_choice {
 int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
                             char *buf, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The caption of image i, cut to what fits in buf (SMOE_CAPTION bytes), of a source that has
- * captions (spec/sources.h). */
+/* The caption of image i, cut to fit into buf (SMOE_CAPTION bytes), if the source has captions
+ * (spec/sources.h). */
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,
                          smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
- * Which images of a set that was opened are used, and as which classes: data.on_error,
- * data.exclude, and the classes of a model that is evaluated; see dataset.h. What is not used is
- * passed over: image i of the set is image kept[i] of its source.
+ * Which images of an open set are used, and as which classes: data.on_error, data.exclude, and the
+ * classes of a model that is evaluated; see dataset.h. Unused images are skipped: image i of the
+ * set is image kept[i] of its source.
  */
 #include "base/file.h"
 #include "data/dataset_source.h"
@@ -68,7 +68,8 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
 
 /* ---- data.exclude ---------------------------------------------------------------------------- */
 
-/* The lines of a text that are not empty and no remarks, sorted; it is cut at their ends. */
+/* The lines of a text that are neither empty nor comments, sorted; the text is cut at their
+ * ends. */
 static size_t read_names(char *text, const char ***name) {
     size_t count = 0;
     char *rest = NULL;
@@ -200,8 +201,7 @@ static void rename_classes(smoe_dataset *set, char *const *name, size_t count) {
     smoe_dataset_name_classes(set, (const char *const *)name, count);
 }
 
-/* Applies the numbers of the classes of the data among those of the model; UINT32_MAX: no class of
- * it. */
+/* Renumbers the classes of the data as in the model; UINT32_MAX: the model does not have it. */
 static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
     char text[600];
     size_t last = 0, to = 0, left = 0;
@@ -243,7 +243,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
     if (same == set->named && same == count && count == set->classes) return 0;
-    set->keeper = NULL; /* it is no longer as it was opened */
+    set->keeper = NULL; /* it has changed since it was opened */
     if (same == set->named) {
         rename_classes(set, name, count);
         return 0;

@@ -42,7 +42,7 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
 
 enum { KEPT = sizeof((smoe_datasets *)0)->set / sizeof(smoe_dataset *) };
 
-/* All of a spec on which a set of files depends. */
+/* Everything in a spec on which a set of files depends. */
 static char *text_of_data(const smoe_spec *spec, const char *split, smoe_opening purpose) {
     static const char *const paths[] = {"data.path", "data.labels", "data.exclude"};
     json_auto_t *all =
@@ -109,9 +109,9 @@ int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *spl
     return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, scan, err);
 }
 
-/* Each name of data.exclude must be that of an image, of this split or another one, as each row of
- * a table of labels must be. Asked where training images are opened: a run may be evaluated on
- * other data. With data.on_error skip, which would decode all splits, that is not checked. */
+/* Each name in data.exclude must be an image of this split or of another one, like each row of a
+ * table of labels. This is checked when training images are opened, because a run may be evaluated
+ * on other data; but not with data.on_error skip, which would decode all splits. */
 static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     static const char *const splits[] = {"train", "test", "val"};
     const char *name = smoe_dataset_unseen(set, NULL);

@@ -19,11 +19,11 @@ typedef struct smoe_source_type {
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
 
-    /* All of image i as generated sources make it, of which smoe_dataset_painted is `image`. */
+    /* The whole image i of a generated source, whose `image` is smoe_dataset_painted. */
     int (*paint)(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
                  smoe_err *err);
 
-    /* What the file of image i is; NULL where images are no files of their own. */
+    /* The header of the file of image i; NULL if images are not separate files. */
     int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
 
     /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
@@ -71,18 +71,18 @@ struct smoe_dataset {
      * the label is the only one. */
     uint32_t *more;
     size_t *more_at;
-    /* These tables are by the numbers of the source, as its functions are. The images of part p,
-     * which are read fastest one after another (a shard), are part_at[p] .. part_at[p + 1]; parts
-     * is 0 where all are alike. */
+    /* These tables use the numbers of the source, like its functions. Part p, such as a shard, has
+     * the images part_at[p] .. part_at[p + 1], which are read fastest one after another; parts is 0
+     * if any order is as fast. */
     size_t *part_at, parts;
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
-    bool listed;    /* nobody will ask for images */
+    bool listed;    /* no image will be read */
     bool tolerant;  /* any number of images may be left out */
     struct smoe_excluded *excluded; /* data.exclude, applied by the source before it looks at images
                                        or after it has; NULL before, and where there is none */
     smoe_dataset_report report;
     size_t cache_bytes; /* data.cache_mb */
-    bool native;        /* random boxes will be asked for: keep images as large as they are */
+    bool native;        /* random boxes will be drawn: keep images at full size */
     void *store;        /* the source's own; its close frees what is not in memory */
 };
 
@@ -92,36 +92,36 @@ static inline uint64_t smoe_dataset_place(const smoe_dataset *set, uint64_t i) {
 }
 
 /*
- * Room to keep `count` images, which are all of the source, once they are decoded. They are as
- * `image` gives them without `crop`, and processes that are forked share them, with `later` also
- * those that are decoded after the fork. Without room enough in data.cache_mb there is none, which
- * is no error.
+ * Allocates room for all `count` images of the source, decoded as `image` gives them without
+ * `crop`. Forked processes share them, with `later` also those that are decoded after the fork. If
+ * data.cache_mb is too small, there is no room, which is not an error.
  */
 int smoe_dataset_room(smoe_dataset *set, size_t count, bool later, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_room_free(smoe_dataset *set);
 bool smoe_dataset_decoded(const smoe_dataset *set, uint64_t i);
 void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_image *image);
 
-/* `image` of the source, or the image as it was kept; then it is kept. With data.shift it is moved
- * by pixels that data.seed, the split and i draw. */
+/* The image as it was kept, or else from the source; then it is kept. With data.shift it is moved
+ * by a number of pixels that follows from data.seed, the split and i. */
 int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                         smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Of the images of a set only those with keep[i] are used from now on. */
+/* From now on only the images with keep[i] are used. */
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep);
 
 /* data.exclude. */
 typedef struct smoe_excluded smoe_excluded;
 int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
-/* A name of data.exclude that is no image of this set, nor of `other`, which may be NULL, or of
- * those that it was called for before; NULL: there is none. */
+/* A name in data.exclude that is not an image of this set, of `other` (may be NULL), or of a set of
+ * an earlier call; NULL: none. */
 const char *smoe_dataset_unseen(const smoe_dataset *set, const smoe_dataset *other);
 
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
 
-/* order[place] = image: a pass of training. The whole pass is shuffled, or with data.shuffle_buffer
- * the parts are, and the images are drawn from a buffer that their sequence fills. */
+/* order[place] = image, for a pass of training. The whole pass is shuffled; or, with
+ * data.shuffle_buffer, parts are shuffled, and images are drawn from a buffer that is filled in
+ * their order. */
 void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order);
 
 /* ---- for sources ----------------------------------------------------------------------------- */
@@ -139,14 +139,14 @@ typedef enum smoe_opening { SMOE_OPEN_USE, SMOE_OPEN_LIST, SMOE_OPEN_SURVEY } sm
 int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split,
                          smoe_opening purpose, smoe_scan *scan, smoe_err *err) SMOE_MUST_CHECK;
 
-/* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
- * with it. */
+/* With data.on_error skip: leaves out something in the data; `why` says where it is and what is
+ * wrong. */
 void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why);
-/* That, or an error with data.on_error stop: -1. */
+/* The same, or with data.on_error stop an error: -1. */
 int smoe_dataset_refuse(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
 
-/* So: decodes every image, and leaves out those that cannot be. SMOE_DATA where more was left out
- * than one of 100. */
+/* With data.on_error skip: decodes every image and leaves out those that cannot be decoded.
+ * SMOE_DATA if more than one in 100 was left out. */
 int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_dataset_count_other(smoe_others *others, const char *name);

@@ -92,7 +92,7 @@ int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_im
     unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header->orientation : 1;
     size_t width = header->width, height = header->height;
     smoe_image_turned_size(turn, &width, &height);
-    /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
+    /* The box is that of the upright image; pixels are turned after they were resized. */
     double share = data->crop_pct > 0 ? data->crop_pct : 1; /* 0 where no spec was read */
     bool border = !crop && data->fit == SMOE_IMAGE_BORDER;
     bool squash = data->fit != SMOE_IMAGE_CROP;

@@ -28,18 +28,18 @@ typedef struct smoe_image_header {
     size_t width, height;
     smoe_image_mode mode;
     bool deep; /* 16 bits per sample */
-    /* How a JPEG lies, by its EXIF data: 1, as it is to be seen, to 8 (smoe_image_turn); 1 where
-     * they do not say, and of other files. Width and height are those of the file. */
+    /* The orientation of a JPEG by its EXIF data: 1 (upright) to 8, see smoe_image_turn; 1 if they
+     * do not say, and for other files. Width and height are as stored. */
     unsigned orientation;
 } smoe_image_header;
 
-/* Whether a file's name ends as that of an image: .jpg, .jpeg, .jpe, .jfif, .png or .webp, in upper
- * or lower case. */
+/* Whether a file's name ends like that of an image: .jpg, .jpeg, .jpe, .jfif, .png or .webp, in
+ * upper or lower case. */
 #define SMOE_IMAGE_ENDINGS ".jpg, .jpeg, .jpe, .jfif, .png, .webp"
 bool smoe_decode_is_image(const char *name);
 
-/* The name of a format that is not read, such as "HEIC", by the first bytes of a file; NULL: none
- * that is known. */
+/* The name of a format that cannot be read, such as "HEIC", from the first bytes of a file; NULL:
+ * not known. */
 const char *smoe_decode_foreign(const uint8_t *bytes, size_t size);
 
 /* Reads the header only; checks format and dimensions. */
@@ -54,9 +54,9 @@ typedef struct smoe_image_file {
 } smoe_image_file;
 
 /*
- * All of the image. `shrink` 1, 2, 4 or 8: a JPEG may be decoded at that fraction of its size
- * (rounded up), which is much faster; others never are. channels is 1 or 3; colour to grey is luma,
- * transparency is laid over black.
+ * The whole image. With `shrink` 2, 4 or 8 a JPEG may be decoded at that fraction of its size
+ * (rounded up), which is much faster; other formats never are. channels is 1 or 3; colour to grey
+ * is luma, transparency is laid over black.
  */
 int smoe_decode(smoe_image *image, const smoe_image_file *file, size_t channels, size_t shrink,
                 smoe_err *err) SMOE_MUST_CHECK;
@@ -70,12 +70,11 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
 int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_file *file,
                       smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A format of image files, of which each decode_*.c has one; the table of them is that of
- * decode.c. */
+/* A format of image files; each decode_*.c has one, and decode.c the table of them. */
 typedef struct smoe_decode_format {
-    /* Whether bytes begin as its files do. */
+    /* Whether bytes begin like a file of this format. */
     bool (*begins)(const uint8_t *bytes, size_t size);
-    /* What comes before the pixels; fills all but the kind. */
+    /* Reads the header, and fills everything but the kind. */
     int (*header)(smoe_image_header *header, const uint8_t *bytes, size_t size, smoe_err *err);
     /* All of the image, in the 1 or 3 channels that are wanted or that the file has; a JPEG at the
      * fraction 1/shrink. */

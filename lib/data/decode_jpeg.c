@@ -1,6 +1,6 @@
 /*
- * JPEG files by libturbojpeg, see decode.h. All that it warns of is a failure, but for two
- * faults on which no pixel depends; the EXIF data say how the image lies.
+ * JPEG files by libturbojpeg, see decode.h. Every warning is a failure, except about two faults
+ * that change no pixel; the EXIF data have the orientation.
  */
 #include "base/alloc.h"
 #include "data/decode.h"
@@ -12,7 +12,7 @@ static bool is_jpeg(const uint8_t *bytes, size_t size) {
 }
 
 /*
- * Copies a JPEG without two faults of which libjpeg warns although no pixel depends on them: bytes
+ * Copies a JPEG without two faults about which libjpeg warns although they change no pixel: bytes
  * before the first scan that belong to no segment, and a revision of JFIF other than 1. Returns the
  * size of the copy; with `to` NULL nothing is copied. *faults counts what was left out or changed.
  * From the first scan on nothing is changed, because surplus bytes there mean that a scan is
@@ -97,8 +97,7 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompressHeader3(tj, bytes, size, &width, &height, &sampling, &space);
     if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG header: %s", tjGetErrorStr2(tj));
-    if (!failed &&
-        (width < 1 || height < 1)) { /* libturbojpeg takes a lack of a frame for tables alone */
+    if (!failed && (width < 1 || height < 1)) { /* a file without a frame counts as tables alone */
         failed = 1;
         smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
     }
@@ -125,8 +124,8 @@ static void inks_to_colour(smoe_image *image) {
     image->channels = 3;
 }
 
-/* Warnings that are left are failures (a truncated scan is one), and scans are limited: a file of a
- * few kilobytes can claim enough of them to keep a decoder busy for minutes. */
+/* All other warnings are failures, as about a truncated scan. The number of scans is limited: a
+ * file of a few kilobytes can claim enough of them to keep a decoder busy for minutes. */
 static int jpeg_image(smoe_image *image, const smoe_image_file *file, size_t channels,
                       size_t shrink, smoe_err *err) {
     SMOE_FREED uint8_t *own = NULL;

@@ -66,7 +66,7 @@ static void reader_close(reader *r) {
     if (r->png) png_destroy_read_struct(&r->png, &r->info, NULL);
 }
 
-/* Up to the pixels. Of the chunks before them only the palette and tRNS are looked at. */
+/* Reads up to the pixels. Of the chunks before them only the palette and tRNS matter. */
 static void png_read_header(reader *r) {
     png_set_read_fn(r->png, r, read_bytes);
     png_set_benign_errors(r->png, 1); /* such are warnings */

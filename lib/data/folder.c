@@ -1,11 +1,11 @@
 /*
  * Which images an image folder gives to its data set, in four passes over one list: the walk lists
- * them (folder_walk.c); data.labels puts images into other splits, and the split is chosen that is
- * used; its classes are named, and checked; data.holdout and data.limit select.
+ * them (folder_walk.c); data.labels puts images into other splits, and the split to use is chosen;
+ * its classes are named and checked; data.holdout and data.limit select.
  *
  * Classes are sorted by name; train and the split that is evaluated must both have images of every
- * class, for otherwise the numbers of the classes would differ between them. Other splits are not
- * checked. File order is by class, then name; with a table, by name.
+ * class: otherwise classes would have different numbers in the two. Other splits are not checked.
+ * File order is by class, then name; with a table, by name.
  */
 #include "data/folder.h"
 
@@ -59,7 +59,7 @@ static int nothing_fits(const listing *l, smoe_err *err) {
                  : "the first column must be the name of the file");
 }
 
-/* Puts an image into the split that its row says, if it says one. */
+/* Puts an image into the split that its row names, if it names one. */
 static int place_image(listing *l, const char **seen, image *a, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     const smoe_labels_row *row = a->row ? &t->row[a->row - 1] : NULL;
@@ -145,8 +145,8 @@ static int no_images(const listing *l, smoe_err *err) {
     return -1;
 }
 
-/* The length of the folders that all images of train share: they are no part of their classes, as
- * long as a folder is left. */
+/* The length of the leading folders that all images of train share: they are not part of the
+ * classes, as long as a folder is left. */
 static size_t shared_length(const folder *f) {
     const char *first = NULL;
     size_t shared = 0;
@@ -162,7 +162,7 @@ static size_t shared_length(const folder *f) {
     return shared;
 }
 
-/* Photographs in a format that is not read would otherwise be missed without a word. */
+/* Otherwise photographs in a format that cannot be read would be skipped silently. */
 static void remark_on_others(listing *l) {
     char text[256];
     l->set->report.others = l->passed;
@@ -173,7 +173,7 @@ static void remark_on_others(listing *l) {
         l->passed.files, smoe_dataset_others_text(&l->passed, text, sizeof text));
 }
 
-/* Images in no split's folder are those of train. */
+/* Images outside the splits' folders belong to train. */
 static int take_loose(listing *l, smoe_err *err) {
     folder *f = l->folder;
     if (l->spelled[TRAIN] || !l->found[LOOSE] || l->found[TRAIN]) return 0;
@@ -194,8 +194,8 @@ static int take_loose(listing *l, smoe_err *err) {
     return 0;
 }
 
-/* Chooses the split that is used. With data.holdout, test is its own folder where there is one,
- * else it is held out of train, as val is. */
+/* Chooses the split to use. With data.holdout, test is its own folder if there is one; otherwise it
+ * is held out of train, like val. */
 static int choose_split(listing *l, smoe_err *err) {
     if (l->folder->labels && apply_table(l, err)) return -1;
     l->used = l->wanted;
@@ -247,7 +247,7 @@ static size_t class_number(const smoe_dataset *set, const char *name) {
     return smoe_texts_find((const char *const *)set->class_name, set->named, name);
 }
 
-/* Images of a folder, and of folders in it, are different classes, which may not be meant. */
+/* Images in a folder and in its subfolders are different classes, which may be a mistake. */
 static void remark_on_mixtures(smoe_dataset *set) {
     for (size_t k = 0; k < set->named; k++) {
         SMOE_FREED char *outer = smoe_alloc_text(set->class_name[k]);
@@ -261,9 +261,9 @@ static void remark_on_mixtures(smoe_dataset *set) {
     }
 }
 
-/* Names the classes of the set, sorted. Folders say those of the split in use, of train, and for
- * train those of the split that will be evaluated; or a table does, and the folders of images that
- * have no row. */
+/* Names the classes of the set, sorted. They come from the folders of the split in use, of train
+ * and, for train, of the split that will be evaluated; or from a table, and from the folders of
+ * images without a row. */
 static int folder_name_classes(listing *l, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     SMOE_FREED const char **name = smoe_alloc((t ? t->classes : 0) + l->classes, sizeof *name);
@@ -304,7 +304,7 @@ static int missing_class(const listing *l, const char *name, smoe_err *err) {
                      name, folder_of(l, other), folder_of(l, l->used));
 }
 
-/* By class, and what of the name is behind it; with a table by name. */
+/* By class, then by the rest of the name; with a table, by name. */
 static int compare_images(const void *x, const void *y, void *table) {
     const image *a = x, *b = y;
     if (table) return strcmp(a->name, b->name);
@@ -350,8 +350,8 @@ static void folder_keep(folder *f, const bool *keep) {
     f->images = count;
 }
 
-/* Drops the images that are not of the split that is used. Those of none, beside others that have
- * one, may have been meant for it. */
+/* Drops the images that are not in the split in use. If some images have a split, those without one
+ * may have been meant for it. */
 static void drop_others(listing *l) {
     folder *f = l->folder;
     SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
@@ -369,8 +369,8 @@ static void drop_others(listing *l) {
     folder_keep(f, keep);
 }
 
-/* Divides the images of train, of which it keeps a part: train, or what is held out. Of the n
- * images of a class that is round(n * holdout), at least one of two, and never all. */
+/* Divides the images of train and keeps one part: train, or what is held out. That is round(n *
+ * holdout) of the n images of a class, at least one of two, and never all. */
 static int split_train(listing *l, smoe_err *err) {
     const smoe_dataset *set = l->set;
     folder *f = l->folder;

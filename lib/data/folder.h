@@ -41,12 +41,12 @@ int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split
 
 /* ---- while the list is made ----------------------------------------------------------------- */
 
-/* The splits, and where images are that lie in the folder of none, or that are not used. */
+/* The splits; then images outside the splits' folders, and images that are not used. */
 enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
 extern const char *const smoe_folder_split[SPLITS]; /* their names */
 size_t smoe_folder_split_named(const char *name);   /* SPLITS: none */
 
-/* A class of a split, of which there is an image, or only a folder. */
+/* A class of a split, which has an image or at least a folder. */
 typedef struct smoe_folder_class {
     char *name;
     size_t split;
@@ -63,10 +63,10 @@ typedef struct smoe_folder_listing {
     smoe_folder_class *class; /* [classes] of any split */
     size_t classes;
     const char *spelled[SPLITS]; /* what its folder is called; NULL: there is none */
-    smoe_err foreign;            /* what must not be in `instead`, in case that is taken */
+    smoe_err foreign;            /* what is not allowed in `instead`, in case it is used */
     char others[160];            /* first names that are no split's, for a message */
     smoe_others passed;          /* in no split's folder either, and no images */
-    size_t loose;                /* images seen in no split's folder, as far as it was looked */
+    size_t loose;                /* images seen so far outside the splits' folders */
     char *above;                 /* the leading folder, "" for none, NULL before it is known */
     size_t kept;                 /* bytes of images read on the way */
     uint32_t tar;                /* what is visited now lies in this tar, */
@@ -78,8 +78,8 @@ typedef struct smoe_folder_listing {
 /* Lists the images and classes of the set, by wanted, instead and evaluated. */
 int smoe_folder_walk(smoe_folder_listing *listing, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Gives an image its class: its folders from `below` on, without the last one where that is called
- * `images`. Adds the class to those of the split, if it is one. False: there are no folders. */
+/* Gives an image its class: its folders from `below` on, without a last folder `images`. Adds the
+ * class to those of its split, if it has one. False: there are no folders. */
 bool smoe_folder_classify(smoe_folder_listing *listing, smoe_folder_image *image, size_t below,
                           size_t split);
 

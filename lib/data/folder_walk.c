@@ -142,8 +142,8 @@ static int check_place(listing *l, const smoe_member *member, const parts *p, sm
     return smoe_folder_prefix(l->set, member->name, err);
 }
 
-/* A file that must not be there. In the split that may stand in, it is passed over, and the error
- * is kept in case that split is used. */
+/* A file that is not allowed. In the split that may stand in it is skipped, and the error is kept
+ * in case that split is used. */
 static int foreign(listing *l, const smoe_member *member, size_t split, const char *problem,
                    smoe_err *err) {
     smoe_err why = {0};
@@ -208,7 +208,7 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
     return member->folder && !l->collect[LOOSE] && p->depth > (l->loose ? 1 : 2);
 }
 
-/* A name that cannot be used is left out, or is an error, where its split is wanted. */
+/* A name that cannot be used is left out, or an error, if its split is needed. */
 static int list_problem(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     bool other = p->split == LOOSE && !member->folder && !smoe_decode_is_image(member->name);
     if (!l->collect[p->split] || other) return 0;

@@ -177,7 +177,8 @@ static void axis_free(axis *a) {
 }
 
 /* Rows of `in` that the vertical filter needs, each resized to `size` pixels: line [rows, size*c].
- * `bytes`: rounded to what bytes hold, as Pillow does, which matters where a filter overshoots. */
+ * `bytes`: rounded and cut to the range of bytes, as in Pillow, which matters if a filter
+ * overshoots. */
 static void resize_across(float *line, const smoe_image *in, size_t first_row, size_t rows,
                           size_t size, const axis *x, bool bytes) {
     size_t c = in->channels;
@@ -267,8 +268,8 @@ real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {
 
 /* ---- orientation ----------------------------------------------------------------------------- */
 
-/* Seen (x, y) is stored (a, b): with rows and columns exchanged, a = y and b = x, and then a or b
- * counted from the other end. */
+/* Upright (x, y) is stored at (a, b): with rows and columns exchanged, a = y and b = x, and then a
+ * or b counted from the other end. */
 enum { EXCHANGED = 1, COLUMNS = 2, ROWS = 4 };
 static const uint8_t lies[] = {[2] = COLUMNS,
                                [3] = COLUMNS | ROWS,

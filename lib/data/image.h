@@ -85,18 +85,18 @@ int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng 
                    smoe_err *err) SMOE_MUST_CHECK;
 
 /*
- * Orientations of EXIF: the first row and the first column of the stored image are, in what is to
- * be seen, 1 top and left, 2 top and right, 3 bottom and right, 4 bottom and left, 5 left and top,
- * 6 right and top, 7 right and bottom, 8 left and bottom.
+ * Orientations of EXIF: the first row and the first column of the stored image are, in the upright
+ * one, 1 top and left, 2 top and right, 3 bottom and right, 4 bottom and left, 5 left and top, 6
+ * right and top, 7 right and bottom, 8 left and bottom.
  */
-/* The size of an image as it is to be seen, from its stored size. */
+/* The size of the upright image, from the stored size. */
 void smoe_image_turned_size(unsigned orientation, size_t *width, size_t *height);
-/* The place in the stored image, of that size, of a box of what is to be seen. */
+/* Where a box of the upright image lies in the stored one, of that size. */
 smoe_box smoe_box_stored(smoe_box seen, unsigned orientation, size_t width, size_t height);
-/* A stored square image to what is to be seen, in place. */
+/* Turns a stored square image upright, in place. */
 void smoe_image_turn(smoe_image *image, unsigned orientation);
 
-/* Moves the image, in place: what leaves it on the right or below comes in on the other side. right
+/* Shifts the image in place: what leaves it on the right or below returns on the other side. right
  * and down are less than its sides; `work` is scratch. */
 int smoe_image_roll(smoe_image *image, smoe_image *work, size_t right, size_t down,
                     smoe_err *err) SMOE_MUST_CHECK;
@@ -104,8 +104,8 @@ int smoe_image_roll(smoe_image *image, smoe_image *work, size_t right, size_t do
 /* Mirrors left and right, in place. */
 void smoe_image_mirror(smoe_image *image);
 
-/* What each byte x of a channel is for a model: (x/255 - data.mean)/data.std, which is x/127.5 - 1
- * with the defaults. */
+/* What a model gets for each byte x of a channel: (x/255 - data.mean)/data.std, which is x/127.5 -
+ * 1 with the defaults. */
 enum { SMOE_IMAGE_CHANNELS = 3 };
 typedef struct smoe_image_scale {
     real of[SMOE_IMAGE_CHANNELS][256];
@@ -115,7 +115,7 @@ void smoe_image_scale_make(smoe_image_scale *scale, const smoe_data_spec *data);
 /* pixels [channels, height, width] */
 void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_image_scale *scale);
 
-/* Such a number of a channel on the scale from -1 to 1, black to white. */
+/* Such a value of a channel on the scale from -1, black, to 1, white. */
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x);
 
 #endif

@@ -37,7 +37,7 @@ static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) {
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* A cell in quotes, in place; r->at comes to lie behind it. */
+/* Reads a cell in quotes, in place; r->at is behind it afterwards. */
 static int quoted_cell(reading *r, char **cell, smoe_err *err) {
     char *from = r->at + 1, *to = *cell = from;
     for (;; from++) {

@@ -209,7 +209,7 @@ static void *loader_work(void *argument) {
     bool more = true;
     pthread_mutex_lock(&l->lock);
     while (more) {
-        /* the caller holds ticket taken-1: its place is free again once it comes for the next */
+        /* the caller holds ticket taken-1: its place becomes free when it asks for the next */
         while (!l->stop && l->next >= l->taken + PLACES - 1)
             pthread_cond_wait(&l->emptied, &l->lock);
         if (l->stop) break;

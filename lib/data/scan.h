@@ -1,7 +1,7 @@
 /*
  * Scans of data, which may take long: opening a data set, walking a folder, decoding all images of
- * a split. A request stops them, and progress is told. Who begins one passes a smoe_scan to what
- * reads; NULL where nobody asks and nobody is told. Not here: what is read.
+ * a split. A request stops them, and they report progress. The caller passes a smoe_scan to the
+ * functions that read; NULL: no requests and no reports. Not here: what is read.
  */
 #ifndef SMOE_DATA_SCAN_H
 #define SMOE_DATA_SCAN_H
@@ -12,8 +12,8 @@
 
 typedef struct smoe_scan {
     const volatile sig_atomic_t *stop; /* set by a request to stop; NULL: there is none */
-    /* `done` images of `all`, or, where that is 0, so many files were found; both are 0 when a
-     * scan begins, and when it has ended. Called by the thread that scans. NULL: nobody is told. */
+    /* Reports `done` of `all` images or, if `all` is 0, that many files found; both are 0 when a
+     * scan begins and when it has ended. Called by the thread that scans; may be NULL. */
     void (*show)(void *user, size_t done, size_t all);
     void *user;
     struct smoe_datasets *kept; /* sets to use again (data/dataset.h), or NULL */
@@ -27,8 +27,8 @@ smoe_scan smoe_scan_until(const smoe_scan *scan, const volatile sig_atomic_t *st
 void smoe_scan_begin(smoe_scan *scan);
 int smoe_scan_end(smoe_scan *scan, int status);
 
-/* Before each image; before each file that is found, with `all` 0. SMOE_STOPPED after a request to
- * stop. */
+/* To be called before each image, and with `all` 0 before each file that is found. SMOE_STOPPED
+ * after a request to stop. */
 int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) SMOE_MUST_CHECK;
 
 /* On other threads than the one that scans, and within a file that may take long: SMOE_STOPPED

@@ -33,7 +33,8 @@ static const char coarse_name[] =
 
 /* ---- the Python version ---------------------------------------------------------------------- */
 
-/* Characters below 256 in UTF-8 to bytes, in place; their number, or 0 if they are none. */
+/* Converts characters below 256 from UTF-8 to bytes, in place; their number, or 0 if there are
+ * others. */
 static size_t cifar_narrow(uint8_t *text, size_t n) {
     size_t count = 0;
     for (size_t i = 0; i < n; count++) {

@@ -88,7 +88,7 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_
     return smoe_place_read(own, fd, where, a->at, *size, err) ? NULL : *own;
 }
 
-/* Out of the first bytes, where that is enough: opening a folder should not read all of it. */
+/* From the first bytes if they are enough: opening a folder should not read whole files. */
 static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
                          smoe_err *err) {
     enum { START = 1 << 16 };

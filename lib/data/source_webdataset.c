@@ -164,8 +164,8 @@ static void classlist_once(classlist *l, size_t from) {
     l->count = kept;
 }
 
-/* Takes the numbers of the names of another list, as of that of train, and adds what is not used
- * here. SMOE_DATA: a name that the other list does not have. */
+/* Takes over the numbers of another list, such as that of train, and its names that do not occur
+ * here. SMOE_DATA: the other list lacks a name. */
 static int classlist_adopt(classlist *l, const classlist *of, smoe_err *err) {
     uint32_t number;
     for (size_t i = 0; i < l->names; i++)
@@ -208,7 +208,7 @@ typedef struct sample {
     uint32_t shard;
     uint64_t image, text; /* where they begin in it; 0: there is none. The text is txt or json */
     uint64_t image_size, text_size;
-    size_t class_at; /* where its classes begin in the list, which go on to those of the next */
+    size_t class_at; /* where its classes begin in the list; they end where the next ones begin */
     char *key;       /* owned */
 } sample;
 
@@ -220,10 +220,10 @@ typedef struct store {
     size_t samples;
     classlist list;
     smoe_labels *labels;     /* data.labels, or NULL */
-    const char *label_field; /* of json that has the classes, "" all of it; NULL: cls has them */
+    const char *label_field; /* of json with the classes, "": json itself; NULL: cls has them */
     bool labelled;           /* the first sample has a class, and so must all */
     bool captions;           /* the task needs them */
-    char *field;             /* of json, that has them; owned. NULL: txt has them */
+    char *field;             /* the field of json with captions; owned; NULL: txt has them */
     bool skip;               /* data.on_error */
     smoe_dataset *set;
     /* while a shard is read: */
@@ -335,8 +335,8 @@ typedef struct words {
     size_t length;
 } words;
 
-/* Line `which` of those of a text that are not empty; *count of them. A text without any is one
- * empty caption. */
+/* Line `which` of the lines of a text that are not empty; *count: how many there are. A text
+ * without any is one empty caption. */
 static words webdataset_line_of(const char *text, size_t length, size_t which, size_t *count) {
     words found = {text, 0};
     const char *end = text + length;
@@ -352,8 +352,8 @@ static words webdataset_line_of(const char *text, size_t length, size_t which, s
     return found;
 }
 
-/* Text `which` of those of a field of a JSON object, which is a text or a list of them; its text is
- * NULL where it is neither. */
+/* Text `which` of a field of a JSON object that is a text or a list of texts; NULL if it is
+ * neither. */
 static words field_of(const json_t *object, const char *field, size_t which, size_t *count) {
     const json_t *value = json_object_get(object, field), *text = value;
     *count = json_is_array(value) ? json_array_size(value) : 1;
@@ -551,7 +551,7 @@ static void mark_parts(smoe_dataset *set, const store *s) {
     set->part_at[set->parts] = set->images;
 }
 
-/* Where classes have names, those of train count, so that they have the same numbers in every
+/* If classes have names, those of train are used, so that classes have the same numbers in every
  * split. */
 static int adopt_names(store *s, const char *split, smoe_err *err) {
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
