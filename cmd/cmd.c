@@ -36,19 +36,21 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     free(text);
 }
 
-/* The columns of a terminal; 0: it is none, and lines may have any length. */
-static size_t width_of(FILE *out) {
-    struct winsize size;
-    int fd = fileno(out);
-    return fd >= 0 && isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+smoe_screen smoe_cmd_screen(FILE *out) {
+    const char *term = getenv("TERM");
+    struct winsize size = {0};
+    if (!isatty(fileno(out))) return (smoe_screen){0};
+    (void)ioctl(fileno(out), TIOCGWINSZ, &size);
+    return (smoe_screen){size.ws_col, size.ws_row, term && strcmp(term, "dumb") != 0};
 }
 
 smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out) {
-    return (smoe_paper){.columns = width_of(out), .bold = smoe_cmd_color(options, out)};
+    return (smoe_paper){.columns = smoe_cmd_screen(out).columns,
+                        .bold = smoe_cmd_color(options, out)};
 }
 
 void smoe_cmd_wrap(FILE *out, const char *text, size_t at) {
-    const smoe_paper paper = {.columns = width_of(out)};
+    const smoe_paper paper = {.columns = smoe_cmd_screen(out).columns};
     smoe_paper_wrap(out, text, at, &paper);
 }
 

@@ -24,6 +24,13 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
  * replaced, so that none reaches a terminal. */
 void smoe_cmd_print(FILE *out, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
+/* What is known about a terminal; all zero where `out` is none. */
+typedef struct smoe_screen {
+    size_t columns, rows; /* 0: not known */
+    bool redraws;         /* lines on it can be replaced */
+} smoe_screen;
+smoe_screen smoe_cmd_screen(FILE *out);
+
 /* How wide `out` is, and whether headings are bold on it. */
 smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out);
 

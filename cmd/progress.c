@@ -3,9 +3,7 @@
 #include "cmd.h"
 #include "base/clock.h"
 
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
 static const double line_after = 10.0;  /* seconds between two plain lines elsewhere; */
@@ -13,9 +11,8 @@ static const double first_after = 2.0;  /* before the first one, which tells how
 static const double first_shown = 0.5;  /* before the line on a terminal, of data that is read */
 
 static int terminal_width(const smoe_progress *p) {
-    struct winsize size;
-    if (!ioctl(fileno(p->out), TIOCGWINSZ, &size) && size.ws_col) return size.ws_col;
-    return 80;
+    size_t columns = smoe_cmd_screen(p->out).columns;
+    return columns ? (int)columns : 80;
 }
 
 /* The pieces, each preceded by two spaces but the first, as many as fit into `width`. */
@@ -144,14 +141,13 @@ static void on_scan(void *user, size_t done, size_t all) {
 
 void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,
                         const volatile sig_atomic_t *stop) {
-    const char *term = getenv("TERM");
     *p = (smoe_progress){.out = out,
                          .quiet = options->quiet,
                          .verbose = options->verbose,
                          .init = options->init,
                          .json = options->json,
                          .lines = !options->quiet && !options->no_progress,
-                         .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),
+                         .terminal = smoe_cmd_screen(out).redraws,
                          .color = smoe_cmd_color(options, out),
                          .last = smoe_now() - line_after + first_after,
                          .stop = stop};

@@ -15,7 +15,6 @@
 #include "sweep/sweep_plan.h"
 
 #include <math.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */
@@ -157,30 +156,27 @@ static int name_width(const sweep_live *live, int width) {
 }
 
 static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int name, int width) {
-    char line[400], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
+    char text[200], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
     if (!isnan(c->test_precision)) snprintf(test, sizeof test, "  test %.3f", c->test_precision);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(line, sizeof line, "%-*s  done     top-1 accuracy %s  loss %s", name, trial->name,
+        snprintf(text, sizeof text, "done     top-1 accuracy %s  loss %s",
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 4, result_number(trial, SMOE_METRIC_LOSS)));
-    else if (trial->state == SMOE_TRIAL_FAILED)
-        snprintf(line, sizeof line, "%-*s  failed", name, trial->name);
-    else if (c->running && c->read)
-        snprintf(line, sizeof line,
-                 c->to_read ? "%-*s  reading  %zu of %zu images" : "%-*s  reading  %zu files found",
-                 name, trial->name, c->read, c->to_read);
-    else if (c->running && c->evaluations)
-        snprintf(line, sizeof line, "%-*s  running  evaluation %zu/%zu", name, trial->name,
-                 c->evaluation, c->evaluations);
-    else if (c->running && !c->steps)
-        snprintf(line, sizeof line, "%-*s  starting", name, trial->name);
-    else if (c->running)
-        snprintf(line, sizeof line,
-                 "%-*s  running  step %llu/%llu  loss %.4f  accuracy %.3f%s  %s left", name,
-                 trial->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
-                 c->precision, test, smoe_cmd_time(left, sizeof left, c->seconds_left));
+    else if (trial->state == SMOE_TRIAL_FAILED || !c->running)
+        strcpy(text, trial->state == SMOE_TRIAL_FAILED ? "failed" : "waiting");
+    else if (c->read)
+        snprintf(text, sizeof text,
+                 c->to_read ? "reading  %zu of %zu images" : "reading  %zu files found", c->read,
+                 c->to_read);
+    else if (c->evaluations)
+        snprintf(text, sizeof text, "running  evaluation %zu/%zu", c->evaluation, c->evaluations);
+    else if (!c->steps)
+        strcpy(text, "starting");
     else
-        snprintf(line, sizeof line, "%-*s  waiting", name, trial->name);
+        snprintf(text, sizeof text, "running  step %llu/%llu  loss %.4f  accuracy %.3f%s  %s left",
+                 (unsigned long long)c->step, (unsigned long long)c->steps, c->loss, c->precision,
+                 test, smoe_cmd_time(left, sizeof left, c->seconds_left));
+    SMOE_FREED char *line = smoe_text_format("%-*s  %s", name, trial->name, text);
     fprintf(stderr, "%.*s\n", width - 1, line);
 }
 
@@ -229,11 +225,9 @@ static const char *left_text(char buf[48], const sweep_live *live, const smoe_ru
 
 /* All trials where they fit, else those that run. */
 static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
-    struct winsize size;
-    bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
-    int width = known ? size.ws_col : 80;
-    int name = name_width(live, width);
-    size_t height = known ? size.ws_row : 24, done, failed;
+    const smoe_screen screen = smoe_cmd_screen(stderr);
+    int width = screen.columns ? (int)screen.columns : 80, name = name_width(live, width);
+    size_t height = screen.rows ? screen.rows : 24, done, failed;
     bool all = live->sweep->trials + 2 <= height;
     erase(live);
     for (size_t i = 0; i < live->sweep->trials && live->drawn + 2 < height; i++) {
@@ -285,13 +279,12 @@ static void sweep_on_ended(void *user, size_t i) {
 }
 
 static void live_open(sweep_live *live, const smoe_sweep *sweep, const smoe_options *options) {
-    const char *term = getenv("TERM");
     *live = (sweep_live){
         .sweep = sweep,
         .jobs = (size_t)options->jobs,
         .quiet = options->quiet,
         .lines = !options->quiet && !options->no_progress,
-        .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),
+        .terminal = smoe_cmd_screen(stderr).redraws,
         .observer = {.user = live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say}};
 }
 

@@ -82,7 +82,6 @@ static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_scan *
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     json_auto_t *list = NULL;
     smoe_err err = {0};
-    char found[80];
     const char *name = sweep->trial[i].name;
     size_t want = sweep->evaluate.points;
     int status = smoe_evaluations_read(&list, sweep, i, &err);
@@ -93,12 +92,11 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
         if (evaluate_again(sweep, i, status != 0, scan_of(v), &err))
             smoe_verify_blame(v, name, &err);
         else
-            smoe_verify_say(v, name, "evaluated again", true);
+            smoe_verify_say(v, name, true, "evaluated again");
     } else if (status) {
         smoe_verify_blame(v, name, &err);
     } else {
-        snprintf(found, sizeof found, "%zu of %zu evaluations", have, want);
-        smoe_verify_say(v, name, found, !lost);
+        smoe_verify_say(v, name, !lost, "%zu of %zu evaluations", have, want);
     }
 }
 
@@ -114,25 +112,22 @@ static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
 
 static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     const smoe_trial *trial = &sweep->trial[i];
-    char *dir = smoe_trial_dir(sweep, i), found[80];
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     smoe_err err = {0};
     int status = smoe_trial_look(sweep, i, &err);
     bool done = trial->state == SMOE_TRIAL_DONE;
-    if (status) {
+    if (status)
         smoe_verify_blame(v, trial->name, &err);
-    } else if (trial->outcome) {
-        snprintf(found, sizeof found, "%s, %s", done ? "done" : "failed",
-                 trial->sealed ? "unchanged" : "without a digest; contents not checked");
-        smoe_verify_say(v, trial->name, found, true);
-    }
+    else if (trial->outcome)
+        smoe_verify_say(v, trial->name, true, "%s, %s", done ? "done" : "failed",
+                        trial->sealed ? "unchanged" : "without a digest; contents not checked");
     if (done && is_packed(sweep, i, dir))
-        smoe_verify_say(v, dir, "packed: which images it got right, without the run", true);
+        smoe_verify_say(v, dir, true, "packed: which images it got right, without the run");
     else if (smoe_file_is_folder(dir))
         smoe_verify_run(v, dir);
     else if (done)
-        smoe_verify_say(v, dir, "this cell is done, but has no run directory", false);
+        smoe_verify_say(v, dir, false, "this cell is done, but has no run directory");
     if (sweep->evaluate.points && done) verify_evaluations(v, sweep, i);
-    free(dir);
 }
 
 /* The tables are computed from the other files, so they can be computed again. */
@@ -144,7 +139,7 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
     if (status)
         smoe_verify_blame(v, dir, &err);
     else
-        smoe_verify_say(v, dir, "tables computed again", true);
+        smoe_verify_say(v, dir, true, "tables computed again");
 }
 
 /* The checkpoint of a sweep of a run, which may have gone on since. */
@@ -156,14 +151,12 @@ static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
 static void verify_sweep(smoe_verifier *v, const char *dir) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     smoe_err err = {0};
-    char found[80];
     if (v->repair && smoe_file_sweep(dir, SMOE_FILE_ALL, &err)) smoe_verify_blame(v, dir, &err);
     if (smoe_sweep_read(&sweep, dir, &err)) {
         smoe_verify_blame(v, dir, &err);
     } else {
-        snprintf(found, sizeof found, "the ledger of %zu cells, %s", sweep.trials,
-                 sweep.sealed ? "unchanged" : "its first line not verified");
-        smoe_verify_say(v, dir, found, true);
+        smoe_verify_say(v, dir, true, "the ledger of %zu cells, %s", sweep.trials,
+                        sweep.sealed ? "unchanged" : "its first line not verified");
         verify_kept(v, &sweep);
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
@@ -183,13 +176,10 @@ static int read_member(void *user, const smoe_member *member, smoe_err *err) {
 static void verify_archive(smoe_verifier *v, const char *path) {
     size_t files = 0;
     smoe_err err = {0};
-    char found[80];
-    if (smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err)) {
+    if (smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err))
         smoe_verify_blame(v, path, &err);
-        return;
-    }
-    snprintf(found, sizeof found, "%zu files, read to the end", files);
-    smoe_verify_say(v, path, found, true);
+    else
+        smoe_verify_say(v, path, true, "%zu files, read to the end", files);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -205,7 +195,7 @@ static void verify(smoe_verifier *v, const char *path) {
     else if (folder && (smoe_file_holds(path, "spec.yaml") || smoe_file_holds(path, "ckpt")))
         smoe_verify_run(v, path);
     else if (folder)
-        smoe_verify_say(v, path, "neither a run, a sweep nor a checkpoint", false);
+        smoe_verify_say(v, path, false, "neither a run, a sweep nor a checkpoint");
     else if (smoe_run_is_model(path)) /* zip files of weights are no archives of images */
         smoe_verify_file(v, path);
     else if (smoe_place_kind_of(&kind, path, &err))

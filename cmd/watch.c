@@ -7,7 +7,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -266,12 +265,12 @@ static int watch_print(const watch_job *job, const smoe_options *options, smoe_e
 static int watch_show(const watch_job *job, const smoe_options *options, smoe_err *err) {
     const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
                                  smoe_metrics[SMOE_METRIC_PRECISION].name};
-    struct winsize size;
-    bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
-    size_t columns = (known ? size.ws_col : 80) - LABEL - 1;
+    const smoe_screen screen = smoe_cmd_screen(stdout);
+    bool known = screen.columns > 40 && screen.rows;
+    size_t columns = (known ? screen.columns : 80) - LABEL - 1;
     size_t table = 4; /* heading, legend and keys; of further runs a line below an empty one */
     table += job->of.runs <= LIST_ROWS ? job->of.runs : LIST_ROWS + 2;
-    size_t plots = options->metric ? 1 : 2, height = known ? size.ws_row : 40;
+    size_t plots = options->metric ? 1 : 2, height = known ? screen.rows : 40;
     size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
     if (each > PLOT_ROWS) each = PLOT_ROWS;
     if (job->live) fputs("\033[H\033[J", stdout);
@@ -329,10 +328,8 @@ static void pause_for_key(watch_job *job) {
 }
 
 int cmd_watch(const smoe_options *options, smoe_err *err) {
-    const char *term = getenv("TERM");
     watch_job job = {.colour = smoe_cmd_color(options, stdout), .braille = has_utf8()};
-    job.live = !options->once && !options->json && isatty(STDOUT_FILENO) && term &&
-               strcmp(term, "dumb") != 0;
+    job.live = !options->once && !options->json && smoe_cmd_screen(stdout).redraws;
     struct termios before;
     const bool taken = job.keys = job.live && take_keys(&before);
     signal(SIGINT, watch_on_signal);

@@ -9,24 +9,29 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <sha256.h>
+#include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-void smoe_verify_say(smoe_verifier *v, const char *path, const char *found, bool good) {
+void smoe_verify_say(smoe_verifier *v, const char *path, bool good, const char *fmt, ...) {
+    char found[sizeof((smoe_err *)0)->text];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(found, sizeof found, fmt, args);
+    va_end(args);
     v->looked++;
     v->bad += !good;
     v->line(v->user, path, found, good);
 }
 
 void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) {
-    char text[sizeof err->text], name[sizeof err->text];
+    char name[sizeof err->text];
     size_t length = strlen(smoe_text_shown(path, name, sizeof name)); /* as messages have it */
     const char *from = err->text;
     if (!strncmp(from, name, length) && from[length] == ':')
         from += length + 1 + (from[length + 1] == ' ');
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(from, "\n"), from);
     v->failed += err->code == SMOE_RUNTIME;
-    smoe_verify_say(v, path, text, false);
+    smoe_verify_say(v, path, false, "%.*s", (int)strcspn(from, "\n"), from);
 }
 
 /* An array, as .npy. */
@@ -36,8 +41,8 @@ static void verify_array(smoe_verifier *v, const char *path) {
     if (smoe_npy_verify(path, &sealed, &err))
         smoe_verify_blame(v, path, &err);
     else
-        smoe_verify_say(v, path, sealed ? "unchanged" : "without a digest; contents not checked",
-                        true);
+        smoe_verify_say(v, path, true, "%s",
+                        sealed ? "unchanged" : "without a digest; contents not checked");
 }
 
 void smoe_verify_file(smoe_verifier *v, const char *path) {
@@ -47,12 +52,11 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
         smoe_verify_blame(v, path, &err);
         return;
     }
-    smoe_verify_say(v, path,
+    smoe_verify_say(v, path, true, "%s",
                     smoe_safetensors_has_digest(file) ? "unchanged"
                     : smoe_safetensors_metadata(file, "smoe.version")
                         ? "well formed, without a digest; contents not checked"
-                        : "well formed, from another program; contents not checked",
-                    true);
+                        : "well formed, from another program; contents not checked");
 }
 
 void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
@@ -84,7 +88,6 @@ static size_t records_then(const char *dir, uint64_t *step) {
 static void verify_records(smoe_verifier *v, const char *dir) {
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
     SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
-    char found[120];
     uint64_t latest; /* checkpoint */
     size_t records = 0, chained = 0, before = 0, then = records_then(dir, &latest);
     smoe_err err = {0};
@@ -98,14 +101,13 @@ static void verify_records(smoe_verifier *v, const char *dir) {
         return;
     }
     if (before < then)
-        snprintf(found, sizeof found, "records are missing at the end: %zu, and there were %zu",
-                 before, then);
+        smoe_verify_say(v, path, false, "records are missing at the end: %zu, and there were %zu",
+                        before, then);
     else
-        snprintf(found, sizeof found, "%zu records%s", records,
-                 chained == records ? ", unchanged"
-                 : chained          ? ", the first of them without checksums"
-                                    : ", not verified: they have no checksums");
-    smoe_verify_say(v, path, found, before >= then);
+        smoe_verify_say(v, path, true, "%zu records%s", records,
+                        chained == records ? ", unchanged"
+                        : chained          ? ", the first of them without checksums"
+                                           : ", not verified: they have no checksums");
 }
 
 /* Writes the spec of the latest checkpoint to the file of that path. */
@@ -137,9 +139,9 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
     SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
     smoe_err err = {0}, again = {0};
     if (!check_spec(dir, path, &err))
-        smoe_verify_say(v, path, "a valid spec", true);
+        smoe_verify_say(v, path, true, "a valid spec");
     else if (v->repair && !restore_spec(dir, path, &again))
-        smoe_verify_say(v, path, "restored from the latest checkpoint", true);
+        smoe_verify_say(v, path, true, "restored from the latest checkpoint");
     else
         smoe_verify_blame(v, path, &err);
 }
@@ -157,14 +159,14 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
         if (!(model = smoe_checkpoint_find(dir, links[i], &err)))
             smoe_verify_blame(v, link, &err);
         else if (!smoe_shards_there(model))
-            smoe_verify_say(v, link, "points to no checkpoint", false);
+            smoe_verify_say(v, link, false, "points to no checkpoint");
     }
     for (struct dirent *entry; open && (entry = readdir(open));) {
         if (!smoe_checkpoint_named(entry->d_name)) continue;
         SMOE_FREED char *step = smoe_text_format("%s/%s", ckpt, entry->d_name);
         smoe_verify_checkpoint(v, step);
         if (!smoe_shards_held(step, "state.safetensors") && !access(step, F_OK))
-            smoe_verify_say(v, step, "has no state.safetensors: it cannot be resumed from", false);
+            smoe_verify_say(v, step, false, "has no state.safetensors: it cannot be resumed from");
     }
     if (open) closedir(open);
 }
@@ -194,7 +196,7 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
     size_t digits = SMOE_SUM_SIZE - 1;
     if (strspn(line, "0123456789abcdef") != digits || strncmp(line + digits, "  ", 2) ||
         line[digits + 2] == '/' || strstr(line, "..")) {
-        smoe_verify_say(v, list, "a line is damaged", false);
+        smoe_verify_say(v, list, false, "a line is damaged");
         return;
     }
     const char *name = line + digits + 2;
@@ -204,9 +206,9 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
     const char *wrong = compare_sum(path, line, whole);
     if (wrong && v->repair && !strcmp(name, SMOE_RUN_CSV) && !smoe_run_csv(dir, &err) &&
         !compare_sum(path, line, whole))
-        smoe_verify_say(v, path, "computed again", true);
+        smoe_verify_say(v, path, true, "computed again");
     else if (wrong || whole)
-        smoe_verify_say(v, path, wrong ? wrong : "unchanged", !wrong);
+        smoe_verify_say(v, path, !wrong, "%s", wrong ? wrong : "unchanged");
 }
 
 /* What a run that has ended says that it has. */

@@ -16,7 +16,8 @@ typedef struct smoe_verifier {
 } smoe_verifier;
 
 /* Passes a line on and counts it. */
-void smoe_verify_say(smoe_verifier *verifier, const char *path, const char *found, bool good);
+void smoe_verify_say(smoe_verifier *verifier, const char *path, bool good, const char *fmt, ...)
+    SMOE_PRINTF(4, 5);
 /* The first line of an error about a path, without the path where it begins with it. */
 void smoe_verify_blame(smoe_verifier *verifier, const char *path, const smoe_err *err);
 
