@@ -1,6 +1,6 @@
 /*
  * What the routers of a trained model do with a data set: the analyses of the two papers, each a
- * table (an entry of inspect.def) and, for a few images, everything there is. Accumulated in one
+ * table (an entry of inspect.def) and, for a few images, their complete routing. Accumulated in one
  * pass over the images, in memory that does not grow with their number. Sums are exact or in a
  * fixed order: the same bits for any number of threads and processes.
  */

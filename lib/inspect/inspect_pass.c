@@ -1,6 +1,6 @@
 /*
  * The pass of smoe inspect over a split; see inspect.h: it hands every image of every layer to the
- * counters. What is counted, and what becomes of it, is in the other files inspect_*.c.
+ * counters. What is counted, and how it is used, is in the other files inspect_*.c.
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
@@ -300,8 +300,8 @@ void smoe_frames_free(smoe_frame *frames, size_t count) {
     free(frames);
 }
 
-/* Tables of a layer need no other process: the first one makes them. Those of a run may be made of
- * further passes, which the processes divide. */
+/* The first process makes the tables of layers alone. Those of runs may need further passes, which
+ * the processes share. */
 int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
     for (size_t i = 0; i < ENTRIES; i++) {
         if ((entries[i].needs & r->has) != entries[i].needs) continue;

@@ -84,7 +84,7 @@ void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const rea
                 r->predicted[i] = predict(r, logits + b * r->N);
 }
 
-/* Each image was evaluated by one process; with the others all of this is zero. */
+/* One process has evaluated the image; in the others all of this is zero. */
 static void sample_join(const smoe_inspection *r, smoe_sample_layer *layer) {
     size_t pairs = r->T * r->E;
     if (layer->dispatch) {

@@ -115,7 +115,7 @@ static bool is_finite(const smoe_slab *slab, const smoe_param *param) {
 }
 
 /* Weights, moments and the average must be finite, or the only checkpoint that is kept could be
- * useless. Each process looks at what it has. */
+ * useless. Each process checks its own part. */
 static int check_finite(const char *dir, const smoe_params *params, uint64_t step, smoe_err *err) {
     smoe_slab slabs[4] = {{.prefix = "", .values = params->w}};
     size_t count = 1 + smoe_params_moments(params, slabs + 1);
@@ -155,7 +155,7 @@ static int files_write(making *m, smoe_err *err) {
     return state_write(m, new_file(m, &at, "state.safetensors"), err);
 }
 
-/* After this process has read, or failed: until all others have, too. */
+/* Waits until all processes have read, or failed. */
 static int finish_reading(const making *m, smoe_comm *comm, int status, smoe_err *err) {
     const smoe_part_reader *reader = m->params->reader;
     if (reader) reader->finish(reader->user);

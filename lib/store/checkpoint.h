@@ -48,7 +48,7 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
 
 /* Restores weights, moments and average (those allocated) and state from ckpt/latest. 1: restored;
  * 0: there is no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault
- * and, if there is one, an older checkpoint that is whole. */
+ * and, if there is one, an older checkpoint that is intact. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
 

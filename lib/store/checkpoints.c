@@ -21,7 +21,7 @@
 enum { NAME_ROOM = 32 };
 
 static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
-static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
+static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one that is being deleted */
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
 
 /* "DIR/ckpt/NAME". A path that is too long becomes empty, and is not found. */
@@ -156,9 +156,9 @@ static int step_delete(const char *dir, uint64_t step, smoe_err *err) {
     return smoe_file_remove(to.path, err);
 }
 
-/* The finished folder takes its place. An older checkpoint of the same step (a resume does steps
- * again) is exchanged in one operation; if the file system cannot do this, it is renamed to a name
- * that recovery renames back. */
+/* Puts the finished folder in place. An older checkpoint of the same step (a resume repeats steps)
+ * is exchanged in one operation; if the file system cannot do this, it gets a name that recovery
+ * renames back. */
 int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
     smoe_checkpoints_path ckpt, from, to, aside;
     ckpt_path(&ckpt, dir, "");

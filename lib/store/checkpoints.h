@@ -1,7 +1,7 @@
 /*
- * The folder of a run's checkpoints: which there are, which is the latest and the best, and how
- * one takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is
- * the run directory.
+ * The folder of a run's checkpoints: which exist, which is the latest and which the best, and how
+ * one is put in place, deleted or found. checkpoint.h writes and reads their files. DIR is the run
+ * directory.
  */
 #ifndef SMOE_CHECKPOINTS_H
 #define SMOE_CHECKPOINTS_H
@@ -40,9 +40,8 @@ int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err
  * link names something else. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Fails with SMOE_DATA if a symbolic link is in the place of the checkpoint or of one of its files:
- * it would lead out of the run, to bytes that others may change. What is not there is left to those
- * that need it. */
+/* Fails with SMOE_DATA if the checkpoint or one of its files is a symbolic link: it would lead out
+ * of the run, to bytes that others may change. Missing files are no error here. */
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Steps done at the latest checkpoint; 0 if none is found. */
@@ -58,8 +57,8 @@ const char *smoe_checkpoint_left(const char *dir);
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
-/* Makes the folder of the checkpoint that is to be written. Then it takes its place, where it
- * replaces one of the same step, or is removed. */
+/* Makes the folder of a checkpoint to be written. Afterwards it is put in place, where it replaces
+ * one of the same step, or removed. */
 int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_checkpoints_discard(const char *dir, uint64_t step);

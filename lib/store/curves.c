@@ -1,4 +1,4 @@
-/* The numbers of runs that may still go on; see curves.h. */
+/* The numbers of runs that may still be training; see curves.h. */
 #include "store/curves.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -119,7 +119,7 @@ static bool has_lock(long pid) {
     return found;
 }
 
-/* STATUS of a run that goes on says which process has it, and on which machine. */
+/* The STATUS of a running run names its process and its machine. */
 static bool curves_gone(long pid, const char *host) {
     char here[256] = "";
     (void)!gethostname(here, sizeof here - 1);

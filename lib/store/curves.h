@@ -1,7 +1,7 @@
 /*
- * The numbers of a run over its steps, read from its records while it may still go on: what
- * `smoe watch` and `smoe serve` show. Lists of a record are left out. And the runs of folders that
- * are looked at again and again, with their status: what has not changed is not read again.
+ * The numbers of a run over its steps, read from its records while it may still be training, for
+ * `smoe watch` and `smoe serve`. Lists of a record are left out. And the runs in folders that are
+ * read again and again, with their status: files that have not changed are not read again.
  */
 #ifndef SMOE_CURVES_H
 #define SMOE_CURVES_H
@@ -48,9 +48,9 @@ typedef struct smoe_follow {
     size_t runs;
 } smoe_follow;
 
-/* The runs of folders as they are now, by name: a folder itself, or the runs and the cells of
- * sweeps in it. What has not changed since the last call is not read again. A run that cannot be
- * read, or a folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}. */
+/* The current runs of folders, by name: a folder itself, or the runs and the cells of sweeps in it.
+ * Files that have not changed since the last call are not read again. A run that cannot be read, or
+ * a folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}. */
 int smoe_follow_read(smoe_follow *follow, char *const *dir, size_t dirs, bool strict,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_follow_free(smoe_follow *follow);

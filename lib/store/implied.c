@@ -1,4 +1,4 @@
-/* Keys that a file of weights, and what lies beside it, says; see implied.h. */
+/* The keys that follow from a file of weights and the files beside it; see implied.h. */
 #include "store/implied.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -105,7 +105,7 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
                          : "gap");
     implied_put(x, NULL, "model.registers", "%zu",
                 dim_of(file, "reg_token", 1) + (token && (map || normed)));
-    bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary ones are in no file */
+    bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary embeddings are not stored */
     implied_put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
     if (smoe_safetensors_find(file, "norm_pre.weight"))
         implied_put(x, NULL, "model.pre_norm", "true");
@@ -154,7 +154,7 @@ static void put_fit(implied *x, const char *from, const char *name) {
         implied_put(x, "config.json, with the colour of its mean", "data.fit", "border");
 }
 
-/* What timm and open_clip say of pixels in the same words. */
+/* What timm and open_clip say about pixels in the same words. */
 static void put_pictures(implied *x, const char *from, const json_t *data) {
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
@@ -189,7 +189,7 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
         put_other(x, from, "that its positions are rotary", "");
 }
 
-/* Models of timm whose tensors are those of a plain Vision Transformer, and which are not. */
+/* Models of timm that have the tensors of a plain Vision Transformer but are none. */
 static const struct {
     const char *part, *what;
 } timm_others[] = {
@@ -206,7 +206,7 @@ static const struct {
     {"test_vit3", "that it pools registers too"},
 };
 
-/* What the name of a model of timm says of its norms, GELU and heads, where shapes are silent. */
+/* What the name of a timm model says about its norms, GELU and heads, which shapes do not show. */
 static void put_timm_name(implied *x, const char *name, const char *from) {
     static const char *const known[] = {"vit_", "deit", "flexivit", "eva", "beit"};
     static const char *const tanh[] = {"so400m_patch16_siglip", "giantopt_patch16_siglip",

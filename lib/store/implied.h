@@ -1,8 +1,8 @@
 /*
- * What a model file without a spec says of its model: the keys that follow from the shapes of its
- * tensors, and those that a configuration beside it has (config.json and preprocessor_config.json
- * of Hugging Face and timm, open_clip_config.json). The latter matters where shapes are silent: the
- * epsilon of norms, GELU, heads.
+ * What a model file without a spec says about its model: the keys that follow from the shapes of
+ * its tensors, and those that a configuration beside it has (config.json and
+ * preprocessor_config.json of Hugging Face and timm, open_clip_config.json). The latter have what
+ * shapes do not show: the epsilon of norms, GELU, heads.
  */
 #ifndef SMOE_IMPLIED_H
 #define SMOE_IMPLIED_H
@@ -14,18 +14,19 @@
  * none. */
 char *smoe_implied_spec(const smoe_safetensors *file);
 
-/* SMOE_USAGE if the configuration beside a file says something else of its function than the spec;
- * the message has the values to write. SMOE_DATA if it says something that no model of this program
- * does. `pooled`: whether the head counts, which training may replace. */
+/* SMOE_USAGE if the configuration beside a file contradicts the spec; the message has the values to
+ * write. SMOE_DATA if it asks for something that this program does not have. `pooled`: whether the
+ * head, which training may replace, matters. */
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* SMOE_DATA if the file, without a spec, is none of a model of this program, as far as is known. */
+/* SMOE_DATA if a file without a spec is not one of a model of this program, as far as can be
+ * seen. */
 int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A line for the user where the spec has another mean or standard deviation of pixels than the
- * configuration, or where a file of another program does not say what its tensors do not: fresh;
- * NULL: nothing. */
+/* A line for the user if the spec has another mean or standard deviation of pixels than the
+ * configuration, or if nothing beside a file of another program says what its tensors do not show;
+ * fresh; NULL: nothing to say. */
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file);
 
 #endif

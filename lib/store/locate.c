@@ -66,8 +66,8 @@ static const struct {
     {NULL, 0, ".yml", "a spec: `smoe train %s` trains it; evaluate the run"},
 };
 
-/* The first bytes of a file, as many as it has of these: a length of 8 bytes and one more; fewer
- * than 1: it cannot be read. */
+/* Reads the first 9 bytes of a file (a length, and one byte more), or as many as it has; fewer than
+ * 1: it cannot be read. */
 enum { FIRST = 9 };
 static ssize_t first_bytes(const char *arg, char first[FIRST]) {
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -76,7 +76,7 @@ static ssize_t first_bytes(const char *arg, char first[FIRST]) {
     return got;
 }
 
-/* Whether these are the first bytes of a safetensors file: the length of its header, and that. */
+/* Whether a safetensors file begins so: with the length of its header, then the header. */
 static bool begins_as_ours(const char first[FIRST], ssize_t got) {
     return got == FIRST && !memcmp(first + 4, "\0\0\0\0{", 5);
 }

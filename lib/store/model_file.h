@@ -17,8 +17,8 @@
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) SMOE_MUST_CHECK;
 
-/* Those names, as a list in JSON, fresh; NULL: there are none, or `set`, where there is one, has
- * none of those of a configuration, so that its classes were not matched by name. */
+/* Those names as a list in JSON, fresh. NULL: there are none; or they are from a configuration and
+ * `set`, if given, has none of them, so that its classes were not matched by name. */
 char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *set);
 
 /* Whether that model is for classes of other names than the data set. */

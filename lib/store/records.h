@@ -33,15 +33,15 @@ typedef struct smoe_records {
 
 /* The next record of a metrics.jsonl; 1: it is there; 0: there are no more; -1: failed. This is the
  * only rule for reading such a file: text after the last newline is a line still being written, or
- * left by a killed process, and is ignored. Any other line that is not an object with an integer
- * step is SMOE_DATA, with its number, and so is one whose running checksum is wrong, or that has
- * none behind one that has, or that has another byte in the place of its newline.
- * smoe_records_free in any case, also after the last record. */
+ * left by a killed process, and is ignored. SMOE_DATA, with the number of the line: any other line
+ * that is not an object with an integer step, whose running checksum is wrong, or missing after a
+ * line that has one, or whose newline is another byte. Call smoe_records_free in any case, also
+ * after the last record. */
 int smoe_records_next(smoe_records *records, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_records_free(smoe_records *records);
 
-/* What distinguishes metrics of layers in a record of an evaluation from those of training where
- * both are in one table: "test/", the split; "" of a record of training. Returns prefix. */
+/* The prefix of metrics of layers in tables that have records of evaluations and of training:
+ * "test/", the split, for an evaluation; "" for training. Returns prefix. */
 enum { SMOE_RECORD_PREFIX = 24 };
 const char *smoe_record_prefix(const json_t *record, char prefix[SMOE_RECORD_PREFIX]);
 

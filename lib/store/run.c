@@ -519,7 +519,7 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 /* The records of a checkpoint are there when it is. */
 static int records_ready(smoe_run *run, smoe_err *err) {
     if (still_there(run, err) || records_sync(run, err)) return -1;
-    /* A long run has its table at the end alone. */
+    /* The table of a long run is written only at its end. */
     return lseek(run->fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
 }
 

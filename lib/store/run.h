@@ -25,11 +25,11 @@ typedef struct smoe_run smoe_run;
  * missing DIR is created. RESUME: DIR must be a run whose resolved spec is the same as `spec`: keys
  * that change results and differ are named (SMOE_USAGE); train.steps, the intervals, eval.*,
  * data.cache_mb, name and the folder of data.path may differ and are noted in log.txt. Leftovers of
- * interrupted checkpoints are removed. A directory killed while it was made (no record, no
- * checkpoint, no STATUS) counts as new to FORCE and RESUME; a run with checkpoints that has lost
- * its STATUS is for RESUME alone. One process at a time: a lock (flock on metrics.jsonl) is held
- * until close; a second process gets SMOE_RUNTIME. `env` is taken over, also on failure; it may be
- * NULL. */
+ * interrupted checkpoints are removed. A directory whose process was killed while making it (no
+ * record, no checkpoint, no STATUS) counts as new to FORCE and RESUME; a run with checkpoints that
+ * has lost its STATUS is for RESUME alone. One process at a time: a lock (flock on metrics.jsonl)
+ * is held until close; a second process gets SMOE_RUNTIME. `env` is taken over, also on failure; it
+ * may be NULL. */
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -62,8 +62,8 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) S
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* What env.json has under `key`, a text, for the process before this one; NULL: nothing, or out of
- * memory. Owned by the caller. */
+/* The text that env.json has under `key` for the process before this one; NULL: none. Owned by the
+ * caller. */
 char *smoe_run_previous(const smoe_run *run, const char *key);
 
 /* Appends a line with the time to log.txt. Failures are ignored. */
@@ -117,7 +117,8 @@ bool smoe_run_is_model(const char *arg);
 
 /* ---- which keys may change when a run is resumed (run_spec.c) -------------------------------- */
 
-/* Gets a line for each key that has changed and may, unless others must not; may be NULL. */
+/* Gets a line for each key that has changed and may change, if no other key is refused; may be
+ * NULL. */
 typedef void smoe_run_spec_note(void *user, const char *text);
 
 /* Compares the spec of a run with the one that is to continue it. SMOE_USAGE: a line for each key

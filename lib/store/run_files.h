@@ -15,9 +15,9 @@
 #define SMOE_RUN_EVENTS "tb"
 #define SMOE_RUN_OUTCOMES "outcomes.npy" /* of the images of its last evaluation */
 
-/* Fails with SMOE_DATA if a symbolic link is in the place of a file or folder of the run: it would
- * lead out of the run, to bytes of others. Only ckpt/latest and ckpt/best are links; see
- * smoe_checkpoints_own. What is not there is left to those that need it. */
+/* Fails with SMOE_DATA if a file or folder of the run is a symbolic link: it would lead out of the
+ * run, to bytes of others. Only ckpt/latest and ckpt/best are links; see smoe_checkpoints_own.
+ * Missing files are no error here. */
 int smoe_run_own(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Writes DIR/metrics.csv: a row for each record of DIR/metrics.jsonl, a column for each name that

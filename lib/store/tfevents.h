@@ -1,7 +1,7 @@
 /*
  * Event files of TensorBoard: scalars, histograms and pictures, appended as they come. A file is a
- * sequence of records (length, CRC, data, CRC, little-endian), each an Event of protobuf; what of
- * it is written is told at the top of tfevents.c. Leaves to others: which metrics there are.
+ * sequence of records (length, CRC, data, CRC, little-endian), each an Event of protobuf;
+ * tfevents.c lists the fields that are written. Leaves to others: which metrics there are.
  */
 #ifndef SMOE_TFEVENTS_H
 #define SMOE_TFEVENTS_H
@@ -26,7 +26,7 @@ void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const doubl
 void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width, size_t height,
                            size_t channels, const void *png, size_t size);
 
-/* Writes the event, at once and in one piece; nothing where it has no values. */
+/* Writes the event at once and in one piece, if it has values. */
 int smoe_tfevents_put(smoe_tfevents *events, double seconds, uint64_t step,
                       smoe_err *err) SMOE_MUST_CHECK;
 

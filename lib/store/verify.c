@@ -171,7 +171,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     if (open) closedir(open);
 }
 
-/* Files with checks of their own are only looked for. */
+/* Files with checks of their own only have to exist. */
 static bool checked_elsewhere(const char *name) {
     static const char *const endings[] = {".safetensors", ".jsonl", ".npy"};
     const char *dot = strrchr(name, '.');
@@ -211,7 +211,7 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
         smoe_verify_say(v, path, !wrong, "%s", wrong ? wrong : "unchanged");
 }
 
-/* What a run that has ended says that it has. */
+/* The files that a finished run lists. */
 static void verify_manifest(smoe_verifier *v, const char *dir) {
     SMOE_FREED char *list = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir), *text = NULL;
     smoe_err err = {0};

@@ -10,7 +10,7 @@ typedef void smoe_verify_line(void *user, const char *path, const char *found, b
 typedef struct smoe_verifier {
     smoe_verify_line *line;
     void *user;
-    bool repair;        /* put right what other files determine */
+    bool repair;        /* repair what follows from other files */
     size_t looked, bad; /* so far */
     size_t failed;      /* of the bad ones: a failure of the system, such as a disk without room */
 } smoe_verifier;

@@ -28,8 +28,9 @@ typedef struct smoe_axes {
 /* Adds a point; everything is copied. */
 void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *assign,
                    size_t overrides);
-/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
- * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
+/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which take
+ * precedence; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of
+ * them. */
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
                  char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
 /* Every combination of the points, the last axis fastest, as one axis; false: more than `most`. */

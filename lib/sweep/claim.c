@@ -135,7 +135,7 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
     return claim_take(claim, path, lease, seen, 0, err);
 }
 
-/* 1: written; 0: it is another's; -1. */
+/* 1: written; 0: another process has the claim; -1. */
 static int rewrite(smoe_claim *claim, smoe_err *err) {
     char now[TEXT_MOST];
     int there = claim_read(claim->path, now, err);

@@ -24,8 +24,8 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
 
 /* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
  * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop the scan
- * of data, which is looked at between points, too. `begun` is called as each point begins; both may
- * be NULL. */
+ * of data, which is also checked between points. `begun` is called when a point begins; both may be
+ * NULL. */
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
@@ -35,7 +35,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i,
                           smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes the results of trial i: it is evaluated anew. */
+/* Removes the results of trial i, which is then evaluated again. */
 int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The file with what became of the images at a point, fresh. */

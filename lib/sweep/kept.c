@@ -52,7 +52,7 @@ static int copy(const char *from, const char *to, smoe_err *err) {
 static int keep_file(const char *folder, const char *to, const char *name, smoe_err *err) {
     SMOE_FREED char *from = smoe_text_format("%s/%s", folder, name);
     SMOE_FREED char *kept = smoe_text_format("%s/%s", to, name);
-    /* A file that has gone is reported when it is to be copied. */
+    /* A file that has disappeared is reported when it is copied. */
     return link(from, kept) ? copy(from, kept, err) : 0;
 }
 
@@ -61,7 +61,7 @@ static int is_model(const struct dirent *entry) {
     return !strncmp(entry->d_name, "model", 5) && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
 }
 
-/* Whether the copy is whole is seen when it is opened. */
+/* Opening the copy shows whether it is complete. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     SMOE_FREED struct dirent **list = NULL;
     SMOE_FREED char *folder = kept_folder_of(checkpoint), *kept = NULL;

@@ -15,8 +15,8 @@ typedef struct smoe_results {
      * evaluations those of the trials. */
     size_t trained;
     size_t x_from; /* the first column that a figure may have as its x axis */
-    /* Of the trials' evaluations at other settings, or NULL: their own results, and the sweep these
-     * are of. */
+    /* The evaluations of the trials at other settings, as results of a sweep of their own; or NULL.
+     * */
     struct smoe_results *evaluations;
     smoe_sweep *evaluated;
 } smoe_results;

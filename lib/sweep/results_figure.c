@@ -394,9 +394,8 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
  *         the first column from there, its values side by side
  *   line  the column that tells lines apart. Not given: all but x; where x is a metric, all
  *         columns whose values are no numbers
- * A name that these results do not have counts as not given. Nothing is drawn where no trial is
- * done or nothing but the seed is swept. *drawn is false when a script was left that gnuplot has
- * not drawn.
+ * A name that these results do not have counts as not given. Nothing is drawn if no trial is done,
+ * or if only the seed is swept. *drawn is false when a script was left that gnuplot has not drawn.
  */
 static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
                        bool *drawn, smoe_err *err) {

@@ -239,7 +239,7 @@ static void stop_all(runner *r) {
     runner_forward(r, SIGTERM);
 }
 
-/* Waits for a child's end, or for a moment; a signal that asks to stop ends it too. */
+/* Waits a moment, or until a child ends or a signal asks to stop. */
 static void wait_for_news(const runner *r) {
     const struct timespec moment = {.tv_nsec = 200000000};
     const volatile sig_atomic_t *stop = r->options->stop;
@@ -352,8 +352,8 @@ static int runner_open(runner *r, smoe_err *err) {
     return check_signals(err);
 }
 
-/* Opens the data of the first of several trials that are to run, so that trials, which are forks of
- * this process, need not decode it again. What fails here fails in the trials. */
+/* If several trials are to run, opens the data of the first, so that trials, which are forks of
+ * this process, need not decode it again. Failures are left to the trials. */
 static void read_data(runner *r) {
     const smoe_sweep *sweep = r->sweep;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};

@@ -33,9 +33,10 @@ typedef struct smoe_runner_observer {
 typedef struct smoe_runner_options {
     size_t jobs; /* trials at once, at least 1; each has its share of the caller's threads */
     bool retry_failed, fail_fast; /* those that failed earlier; the first failure stops all */
-    /* Set: every running trial writes a checkpoint and goes on; set to 0 then; may be NULL. */
+    /* If it is set, every running trial writes a checkpoint and continues, and it becomes 0; may be
+     * NULL. */
     volatile sig_atomic_t *save;
-    /* Set: every running trial writes a checkpoint, and the sweep ends; may be NULL. */
+    /* If it is set, every running trial writes a checkpoint, and the sweep ends; may be NULL. */
     const volatile sig_atomic_t *stop;
     smoe_scan *scan; /* is told of data that is read before the trials begin; may be NULL */
     int argc;        /* the command line, for env.json */

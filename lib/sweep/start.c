@@ -95,8 +95,8 @@ static int start_fits(const smoe_sweep *sweep, const smoe_spec *spec, const smoe
     return sweep->start.moments ? smoe_moments_init_check(file, spec, fit, err) : 0;
 }
 
-/* Whether trial i can start from what it is to start from, the file that is open if *from is its
- * name. */
+/* Checks that trial i can start from its model. *file stays open for the next trial; *from is its
+ * path. */
 static int check_start(const smoe_sweep *sweep, size_t i, char **from, smoe_safetensors **file,
                        smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];

@@ -16,9 +16,9 @@
 int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether the trials can start there, before one of them runs: SMOE_DATA names the first whose
- * model has other shapes than the file; with `moments` SMOE_USAGE where one cannot have those. Not
- * looked at are those of the sweep in `dir`, if one is there; NULL: all are new. */
+/* Checks, before any trial runs, that the trials can start there: SMOE_DATA names the first whose
+ * model has other shapes than the file; with `moments` SMOE_USAGE if one cannot have those. Trials
+ * that the sweep in `dir` already has are not checked; NULL: all are new. */
 int smoe_start_check(const smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */

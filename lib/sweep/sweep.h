@@ -91,15 +91,15 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
 typedef struct smoe_grid_options {
     bool skip_invalid; /* leave out combinations that are no valid spec: err has their names then,
                           although the call succeeds */
-    bool referred;     /* the caller sets a reference: that of the spec is not looked at */
+    bool referred;     /* the caller sets a reference, and that of the spec is ignored */
     bool planned;      /* nothing will run, so keys start.KEY need no init */
-    bool join;         /* the sweep may be there: what its trials started from is not looked into */
+    bool join;         /* the sweep may exist: what its trials started from is not checked */
     const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
     smoe_start start;
 } smoe_grid_options;
 
-/* The trials of a spec. SMOE_USAGE: there are some
- * (without skip_invalid), or if nothing is to be swept. */
+/* The trials of a spec. SMOE_USAGE: a combination is no valid spec (without skip_invalid), or
+ * nothing is swept. */
 int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_grid_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
@@ -110,16 +110,16 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-/* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the manifest. With `join`, a
- * DIR that is there is used, and taken as it is if it has the same manifest; another manifest is
- * refused with what differs. Here and below a DIR with nothing in it, or with no more than what
- * is left of a sweep that ended before its manifest was whole, counts as not there. */
+/* Makes DIR (SMOE_USAGE if it exists) and writes the manifest. With `join`, an existing DIR is used
+ * if it has the same manifest; another one is refused, and the message says what differs. Here and
+ * below, a DIR that is empty, or has only the remains of a sweep that ended before its manifest was
+ * complete, counts as missing. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds the trials of a sweep to that in DIR: those that are there keep their names and how they
- * went, and must be among the new ones with the same keys and specs (SMOE_USAGE says what is
- * different); the others come behind them. Processes that work on DIR meanwhile finish the trials
- * they know. A DIR in which nothing was begun gets them all. */
+/* Adds the trials of a sweep to the one in DIR. Existing trials keep their names and outcomes, and
+ * must be among the new ones with the same keys and specs (SMOE_USAGE says what differs); the
+ * others follow them. Processes that work on DIR meanwhile finish the trials that they know. A DIR
+ * in which nothing has begun gets all trials. */
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the manifest of DIR and looks at every trial. SMOE_USAGE: no sweep there; SMOE_DATA:
@@ -132,8 +132,8 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST
 
 /* Removes what a sweep wrote into DIR: its trials' run directories, claims, results and figures,
  * then the manifest, of which a temporary file stays until the next smoe_sweep_create: a removal
- * that was killed can be repeated. Other files stay. DIR that is not there: nothing. SMOE_USAGE: it
- * holds no sweep; SMOE_RUNTIME: another process runs one of the trials. */
+ * that was killed can be repeated. Other files stay. If DIR does not exist, nothing happens.
+ * SMOE_USAGE: it holds no sweep; SMOE_RUNTIME: another process runs one of the trials. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);

@@ -15,8 +15,9 @@ int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err)
 int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds seeds, "0,1", to those whose results were known before the others ran; NULL: none. The
- * contrasts are over the others, as soon as one of those has a result. Whether one was new. */
+/* Adds seeds, as "0,1", to those whose results were known before the others ran; NULL: none.
+ * Contrasts use only the others, as soon as one of those has a result. Returns whether a seed was
+ * new. */
 bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
 /* Whether a seed is one of them. */
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);

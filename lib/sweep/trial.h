@@ -28,7 +28,7 @@ char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
 /* Reads the outcome of the trial, if it has ended. */
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes the outcome, and takes it over. The caller holds the claim. */
+/* Writes the outcome and releases it. The caller holds the claim. */
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
                       smoe_err *err) SMOE_MUST_CHECK;
 
