@@ -82,10 +82,8 @@ static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *
                                   "source", source, "path", path, "image_size", SIDE, "channels",
                                   grey ? 1 : 3, "model", "patch_size", 1);
     SMOE_FREED char *text = spec ? json_dumps(spec, 0) : NULL;
-    return text ? smoe_spec_parse(
-                      &job->spec,
-                      &(smoe_spec_text){.text = text, .length = strlen(text), .label = path},
-                      options->assign, options->overrides, err)
+    return text ? smoe_spec_parse(&job->spec, &(smoe_spec_text){.text = text, .label = path},
+                                  options->assign, options->overrides, err)
                 : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
 }
 
@@ -581,10 +579,8 @@ static int data_suggest(const data_job *job, const smoe_options *options, smoe_e
     put_data(out, &s, job, options);
     put_rest(out, &s);
     smoe_alloc_stream_close(out, &text);
-    if (smoe_spec_parse(
-            &spec,
-            &(smoe_spec_text){.text = text, .length = strlen(text), .label = "the suggestion"},
-            NULL, 0, err))
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "the suggestion"}, NULL, 0,
+                        err))
         return -1;
     smoe_cmd_print(stdout, "%s", text);
     return 0;

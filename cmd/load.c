@@ -68,11 +68,8 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (options->spec && smoe_cmd_text(&file, options->spec, options, err)) return -1;
     file.trained = true;
     file.of_cells = l->trains;
-    const smoe_spec_text carried = {.text = text,
-                                    .length = text ? strlen(text) : 0,
-                                    .label = l->path,
-                                    .trained = true,
-                                    .of_cells = l->trains};
+    const smoe_spec_text carried = {
+        .text = text, .label = l->path, .trained = true, .of_cells = l->trains};
     if (smoe_spec_parse(&l->spec, options->spec ? &file : &carried, options->assign,
                         options->overrides, err)) {
         if (!options->spec) blame_file(&carried, err);

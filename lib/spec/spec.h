@@ -466,7 +466,7 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
  * with different overrides. */
 typedef struct smoe_spec_text {
     const char *text;
-    size_t length;
+    size_t length;     /* 0: up to the NUL */
     const char *label; /* FILE, or <stdin>; NULL: "spec" */
     const char
         *folder; /* of the file, as it is now, whatever becomes of links and of the current folder;

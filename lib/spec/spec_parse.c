@@ -16,17 +16,17 @@ enum { LARGEST = 1 << 20 }; /* largest size of a spec file in bytes */
 
 /* A resolved spec states every key: if some are missing, it was cut, and they would have
  * defaults. */
-static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
+static void check_whole(smoe_reading *reading, const char *text, size_t length) {
     static const char mark[] = SMOE_SPEC_RESOLVED;
     const smoe_provenance first = {.kind = SMOE_FROM_FILE, .line = 1, .column = 1};
     char line[64];
     size_t given = 0;
-    snprintf(line, sizeof line, "%.*s", (int)(from->length < 63 ? from->length : 63), from->text);
+    snprintf(line, sizeof line, "%.*s", (int)(length < 63 ? length : 63), text);
     if (strncmp(line, mark, sizeof mark - 1) || reading->problems) return;
     size_t keys = strtoul(line + sizeof mark - 1, NULL, 10);
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++)
         given += reading->spec->origin[i].kind == SMOE_FROM_FILE;
-    if (from->text[from->length - 1] != '\n')
+    if (text[length - 1] != '\n')
         smoe_reading_problem(reading, &first, NULL, "this resolved spec ends within a line");
     else if (given < keys)
         smoe_reading_problem(reading, &first, NULL,
@@ -38,6 +38,7 @@ static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
 int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                     size_t count, smoe_err *err) {
     const char *label = from->label ? from->label : "spec";
+    const size_t length = from->length ? from->length : strlen(from->text);
     smoe_reading reading = {.spec = spec,
                             .err = err,
                             .label = label,
@@ -49,14 +50,14 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
     spec->origin = smoe_alloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
     spec->file = smoe_alloc_text(label);
     if (from->folder) spec->folder = smoe_alloc_text(from->folder);
-    if (from->length > LARGEST)
+    if (length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
     void *locale = smoe_locale_enter();
     int status = smoe_reading_presets(&reading);
     if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
     if (!status) {
-        smoe_reading_file(&reading, from->text, from->length);
-        check_whole(&reading, from);
+        smoe_reading_file(&reading, from->text, length);
+        check_whole(&reading, from->text, length);
         for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
         smoe_reading_resolve(&reading);
         if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);

@@ -199,12 +199,10 @@ int smoe_run_latest_spec(smoe_spec *spec, const char *dir, smoe_err *err) {
                            ? NULL
                            : smoe_safetensors_metadata(file, "smoe.spec");
     if (!text) return 1;
-    if (smoe_spec_parse(spec,
-                        &(smoe_spec_text){.text = text,
-                                          .length = strlen(text),
-                                          .label = smoe_safetensors_path(file),
-                                          .folder = dir},
-                        NULL, 0, err))
+    if (smoe_spec_parse(
+            spec,
+            &(smoe_spec_text){.text = text, .label = smoe_safetensors_path(file), .folder = dir},
+            NULL, 0, err))
         return -1;
     smoe_spec_continue(spec);
     return 0;

@@ -118,10 +118,8 @@ static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     if (!model || smoe_safetensors_open(&file, model, err)) return -1;
     const char *text = smoe_safetensors_metadata(file, "smoe.spec");
     if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
-    if (smoe_spec_parse(
-            &spec,
-            &(smoe_spec_text){.text = text, .length = strlen(text), .label = model, .folder = dir},
-            NULL, 0, err))
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = model, .folder = dir}, NULL,
+                        0, err))
         return -1;
     return smoe_run_spec_write(path, &spec, err);
 }

@@ -63,11 +63,8 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
 
 static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
                        smoe_err *err) {
-    const smoe_spec_text text = {.text = trial->spec,
-                                 .length = strlen(trial->spec),
-                                 .label = trial->name,
-                                 .trained = true,
-                                 .of_cells = true};
+    const smoe_spec_text text = {
+        .text = trial->spec, .label = trial->name, .trained = true, .of_cells = true};
     return smoe_spec_parse(spec, &text, point->assign, point->overrides, err);
 }
 

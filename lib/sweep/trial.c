@@ -177,10 +177,8 @@ uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
 }
 
 int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) {
-    return smoe_spec_parse(
-        spec,
-        &(smoe_spec_text){.text = trial->spec, .length = strlen(trial->spec), .label = trial->name},
-        NULL, 0, err);
+    return smoe_spec_parse(spec, &(smoe_spec_text){.text = trial->spec, .label = trial->name}, NULL,
+                           0, err);
 }
 
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
@@ -251,6 +249,13 @@ int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, sm
     for (char *rest = copy, *part; (part = strsep(&rest, ","));)
         if (choose_part(sweep, part, from, err)) return -1;
     return 0;
+}
+
+size_t smoe_trial_count(const smoe_sweep *sweep, smoe_trial_state state, bool all) {
+    size_t count = 0;
+    for (size_t i = 0; i < sweep->trials; i++)
+        count += sweep->trial[i].state == state && (all || !sweep->trial[i].left_out);
+    return count;
 }
 
 size_t smoe_choose_count(const smoe_sweep *sweep) {

@@ -30,8 +30,7 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
     bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
     SMOE_FREED char *unlisted = moe->balance.superclasses.count ? prune_unlisted(text) : NULL;
     if (unlisted) text = unlisted;
-    smoe_spec_text own = {
-        .text = text, .length = strlen(text), .label = "the pruned model", .trained = true};
+    smoe_spec_text own = {.text = text, .label = "the pruned model", .trained = true};
     return smoe_spec_parse(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
 }
 

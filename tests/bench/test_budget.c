@@ -17,7 +17,7 @@ static int read_spec(smoe_spec *spec, const char *train, char *const *overrides,
                                   "moe: {layers: none}}\ntrain: {batch_size: 8, %s}\n",
                                   train);
     assert_non_null(text);
-    const smoe_spec_text from = {.text = text, .length = strlen(text), .label = "t"};
+    const smoe_spec_text from = {.text = text, .label = "t"};
     int status = smoe_budget_parse(spec, &from, overrides, count, err);
     free(text);
     return status;

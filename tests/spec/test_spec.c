@@ -89,9 +89,8 @@ static void check_fixture(const char *name) {
     size_t count = fixture_overrides(line, overrides), lines = 0;
     smoe_err err;
     smoe_spec spec;
-    if (!smoe_spec_parse(&spec,
-                         &(smoe_spec_text){.text = text, .length = strlen(text), .label = name},
-                         overrides, count, &err))
+    if (!smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = name}, overrides, count,
+                         &err))
         fail_msg("%s was accepted", name);
     assert_int_equal(err.code, SMOE_USAGE);
     size_t length = strlen(expected);
@@ -573,10 +572,7 @@ static void a_cut_spec_is_refused(void **state) {
     smoe_err err = {0};
     static const char *const given = "train: {steps: 12345, batch_size: 8}";
     assert_int_equal(
-        smoe_spec_parse(&first,
-                        &(smoe_spec_text){.text = given, .length = strlen(given), .label = "t"},
-                        NULL, 0, &err),
-        0);
+        smoe_spec_parse(&first, &(smoe_spec_text){.text = given, .label = "t"}, NULL, 0, &err), 0);
     char *yaml = specs_yaml(&first, false);
     size_t size = strlen(yaml), lines = 0;
     assert_int_equal(smoe_spec_parse(&again,

@@ -601,10 +601,8 @@ static void a_missing_path_names_the_places(void **state) {
     smoe_spec s;
     static const char text[] = "data: {source: idx, path: gone, classes: 10}";
     assert_int_equal(
-        smoe_spec_parse(
-            &s,
-            &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t", .folder = folder},
-            NULL, 0, &err),
+        smoe_spec_parse(&s, &(smoe_spec_text){.text = text, .label = "t", .folder = folder}, NULL,
+                        0, &err),
         0);
     setenv("SMOE_DATA", "/x:/y", 1);
     assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
@@ -636,12 +634,10 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     smoe_spec s, again;
     assert_int_equal(smoe_spec_read(&s, file, NULL, 0, &err), 0);
     char *json = smoe_spec_json(&s);
-    assert_int_equal(
-        smoe_spec_parse(
-            &again,
-            &(smoe_spec_text){.text = json, .length = strlen(json), .label = "t", .folder = "/"},
-            NULL, 0, &err),
-        0);
+    assert_int_equal(smoe_spec_parse(&again,
+                                     &(smoe_spec_text){.text = json, .label = "t", .folder = "/"},
+                                     NULL, 0, &err),
+                     0);
     assert_int_equal(smoe_spec_path(&again, "data.path", &path, &err), 0);
     assert_string_equal(path, expected);
     free(path);

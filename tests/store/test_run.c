@@ -321,9 +321,8 @@ static bool changed(smoe_spec *spec, const char *key, const char *type) {
         word += strspn(word, " ");
         word[strcspn(word, " ")] = '\0';
         snprintf(text, sizeof text, "%s=%s", key, word);
-        if (!smoe_spec_parse(
-                spec, &(smoe_spec_text){.text = plain, .length = strlen(plain), .label = "t"},
-                &assign, 1, &err)) {
+        if (!smoe_spec_parse(spec, &(smoe_spec_text){.text = plain, .label = "t"}, &assign, 1,
+                             &err)) {
             char *is = smoe_spec_json(spec);
             found = strcmp(was, is) != 0;
             free(is);

@@ -27,7 +27,6 @@ bool models_spec(smoe_spec *spec, const char *keys) {
         list[count++] = key;
     }
     const smoe_spec_text base = {.text = models_base,
-                                 .length = strlen(models_base),
                                  .label = "small",
                                  .of_cells = true}; /* lists of keys serve several routers */
     int status = smoe_spec_parse(spec, &base, list, count, &err);

@@ -20,10 +20,8 @@ void overrides_parse(smoe_spec *spec, const char *text, const overrides *list) {
     smoe_err err = {0};
     for (size_t i = 0; i < list->count; i++)
         pointers[i] = memcpy(copy[i], list->text[i], sizeof copy[i]);
-    smoe_spec_text from = {.text = text,
-                           .length = strlen(text),
-                           .label = "row",
-                           .of_cells = true}; /* lists are used with several routers */
+    smoe_spec_text from = {
+        .text = text, .label = "row", .of_cells = true}; /* lists are used with several routers */
     if (smoe_spec_parse(spec, &from, pointers, list->count, &err)) fail_msg("%s", err.text);
 }
 

@@ -12,9 +12,8 @@ smoe_spec specs_good(const char *text, const char *a, const char *b, const char 
     smoe_spec spec;
     char *overrides[] = {(char *)a, (char *)b, (char *)c};
     size_t count = a ? b ? c ? 3 : 2 : 1 : 0;
-    if (smoe_spec_parse(&spec,
-                        &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t"},
-                        overrides, count, &err))
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "t"}, overrides, count,
+                        &err))
         fail_msg("'%s' was refused: %s", text, err.text);
     return spec;
 }
@@ -24,18 +23,16 @@ void specs_wrong(const char *text, const char *assign, const char *message) {
     smoe_spec spec;
     char *overrides[] = {(char *)assign};
     size_t count = assign != NULL;
-    assert_int_equal(
-        smoe_spec_parse(&spec,
-                        &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t"},
-                        overrides, count, &err),
-        -1);
+    assert_int_equal(smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "t"},
+                                     overrides, count, &err),
+                     -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, message);
     smoe_spec_free(&spec);
 }
 
 smoe_spec_text specs_text(const char *text) {
-    return (smoe_spec_text){.text = text, .length = strlen(text), .label = "t"};
+    return (smoe_spec_text){.text = text, .label = "t"};
 }
 
 char *specs_yaml(const smoe_spec *spec, bool origins) {

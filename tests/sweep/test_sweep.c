@@ -178,9 +178,7 @@ static int expand(smoe_sweep *sweep, const char *text, bool skip, smoe_err *err)
     char *plain[1];
     size_t plains;
     smoe_err ignored;
-    (void)!smoe_spec_parse(&spec,
-                           &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t"},
-                           NULL, 0, &ignored);
+    (void)!smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "t"}, NULL, 0, &ignored);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &plains, err), 0);
     int status = smoe_sweep_expand(sweep, &from, NULL, 0, &axes, skip, err);
     smoe_axes_free(&axes);

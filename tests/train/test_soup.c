@@ -34,11 +34,9 @@ static const char text[] =
 static int set_up(void **state) {
     soup_fixture *k = calloc(1, sizeof *k);
     scratch_make(&k->folder);
-    assert_int_equal(
-        smoe_spec_parse(&k->spec,
-                        &(smoe_spec_text){.text = text, .length = strlen(text), .label = "soup"},
-                        NULL, 0, &k->err),
-        0);
+    assert_int_equal(smoe_spec_parse(&k->spec, &(smoe_spec_text){.text = text, .label = "soup"},
+                                     NULL, 0, &k->err),
+                     0);
     assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", NULL, &k->err), 0);
     for (int i = 0; i < MEMBERS; i++) {
         smoe_model *model;

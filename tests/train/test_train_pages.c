@@ -122,9 +122,7 @@ static void check_model(const char *text, tensor_check *check, const char *model
              "data: {source: shapes, image_size: %d}\n"
              "model: {width: %d, depth: 2, mlp: %d, heads: %d, patch_size: %d, %s}\n",
              4 * PATCH, D, H, HEADS, PATCH, model);
-    if (smoe_spec_parse(&spec,
-                        &(smoe_spec_text){.text = yaml, .length = strlen(yaml), .label = "test"},
-                        NULL, 0, &err))
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = yaml, .label = "test"}, NULL, 0, &err))
         fail_msg("%s", err.text);
     if (smoe_model_create(&m, &spec, N, &err)) fail_msg("%s", err.text);
     const smoe_params *params = smoe_model_params(m);
@@ -272,9 +270,7 @@ static void train(const char *dir, const char *router) {
              "train: {steps: 1, batch_size: 4}\n"
              "eval: {batch_size: 4}\n",
              router);
-    if (smoe_spec_parse(&spec,
-                        &(smoe_spec_text){.text = yaml, .length = strlen(yaml), .label = "test"},
-                        NULL, 0, &err))
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = yaml, .label = "test"}, NULL, 0, &err))
         fail_msg("%s", err.text);
     char *argv[] = {"test"};
     smoe_train_options options = {
