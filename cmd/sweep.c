@@ -180,15 +180,6 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
     fprintf(stderr, "%.*s\n", width - 1, line);
 }
 
-static void count_states(const sweep_live *live, size_t *done, size_t *failed) {
-    *done = *failed = 0;
-    for (size_t i = 0; i < live->sweep->trials; i++) {
-        if (live->sweep->trial[i].left_out) continue;
-        *done += live->sweep->trial[i].state == SMOE_TRIAL_DONE;
-        *failed += live->sweep->trial[i].state == SMOE_TRIAL_FAILED;
-    }
-}
-
 /* Seconds until the last trial ends: what the running ones have left, and a mean trial for each
  * that waits, over as many at once as may run. Without `trial` running ones count as waiting. NAN
  * before a trial is done. */
@@ -227,7 +218,7 @@ static const char *left_text(char buf[48], const sweep_live *live, const smoe_ru
 static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
     const smoe_screen screen = smoe_cmd_screen(stderr);
     int width = screen.columns ? (int)screen.columns : 80, name = name_width(live, width);
-    size_t height = screen.rows ? screen.rows : 24, done, failed;
+    size_t height = screen.rows ? screen.rows : 24;
     bool all = live->sweep->trials + 2 <= height;
     erase(live);
     for (size_t i = 0; i < live->sweep->trials && live->drawn + 2 < height; i++) {
@@ -235,10 +226,11 @@ static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
         draw_trial(&live->sweep->trial[i], &trial[i], name, width);
         live->drawn++;
     }
-    count_states(live, &done, &failed);
     char line[120], about[48];
-    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done,
-             smoe_choose_count(live->sweep), failed, left_text(about, live, trial));
+    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s",
+             smoe_trial_count(live->sweep, SMOE_TRIAL_DONE, false), smoe_choose_count(live->sweep),
+             smoe_trial_count(live->sweep, SMOE_TRIAL_FAILED, false),
+             left_text(about, live, trial));
     fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();
@@ -262,14 +254,13 @@ static void sweep_on_ended(void *user, size_t i) {
     sweep_live *live = user;
     const smoe_trial *trial = &live->sweep->trial[i];
     char text[600], about[48], a[NUMBER_TEXT], b[NUMBER_TEXT];
-    size_t done, failed;
     live->last = 0;
     if (live->terminal && live->lines) return;
-    count_states(live, &done, &failed);
     if (trial->state == SMOE_TRIAL_DONE)
         snprintf(text, sizeof text, "%s: top-1 accuracy %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
-                 number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
+                 number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)),
+                 smoe_trial_count(live->sweep, SMOE_TRIAL_DONE, false),
                  smoe_choose_count(live->sweep), left_text(about, live, NULL));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);

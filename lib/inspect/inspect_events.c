@@ -14,9 +14,8 @@ static int events_put(smoe_run *run, const smoe_sample *sample, size_t layer, sm
     return smoe_run_picture(run, tag, width, height, png, size, err);
 }
 
-int smoe_inspect_events(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+int smoe_inspect_events(smoe_run *run, smoe_model *model, const smoe_spec *spec,
                         const smoe_dataset *set, size_t batch, smoe_err *err) {
-    (void)user;
     smoe_inspection *inspection = NULL;
     size_t count = 0;
     if (!smoe_model_moe_layers(model) || smoe_model_pairs(model)) return 0;

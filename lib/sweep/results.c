@@ -251,7 +251,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
     size_t y = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.y : "");
     size_t flops =
         smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column);
-    frame->caption = "Mean and standard deviation over n seeds.";
+    size_t most = 0;
     if (!r->measured->metrics) frame->where = SMOE_IN_FILES; /* no trial is done: keys alone */
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
@@ -261,12 +261,14 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
         for (size_t m = 0; m < r->measured->metrics; m++)
             add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m),
                       m == flops && flops_differ(r, m));
-        if (r->measured->metrics)
-            smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
+        size_t done = smoe_results_done(r, g);
+        if (done > most) most = done;
+        if (r->measured->metrics) smoe_cell_number(frame, NULL, (double)done, .heading = "n");
         if (x != SIZE_MAX && y != SIZE_MAX)
             smoe_cell_truth(frame, "front", smoe_results_on_front(r, g, x, y));
         smoe_frame_end(frame);
     }
+    if (most > 1) smoe_result_line(result, NULL, "mean \xc2\xb1 standard deviation, over n seeds");
 }
 
 /* What every cell has, as the sweep knows it. */
@@ -284,11 +286,8 @@ static void results_add_cells(smoe_result *result, const smoe_sweep *sweep) {
 }
 
 static void add_open(smoe_result *result, const smoe_sweep *sweep) {
-    size_t failed = 0, open = 0;
-    for (size_t i = 0; i < sweep->trials; i++) {
-        failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
-        open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
-    }
+    size_t failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, true);
+    size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, true);
     if (failed || open)
         smoe_result_line(result, NULL, "%zu of %zu cells failed, %zu are not finished.", failed,
                          sweep->trials, open);

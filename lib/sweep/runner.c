@@ -299,12 +299,9 @@ static void give_up(runner *r) {
 
 static int runner_conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
-    size_t failed = 0, open = 0, chosen = smoe_choose_count(sweep);
-    for (size_t i = 0; i < sweep->trials; i++) {
-        if (sweep->trial[i].left_out) continue;
-        failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
-        open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
-    }
+    size_t failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, false);
+    size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, false),
+           chosen = smoe_choose_count(sweep);
     if (open && !r->killed && !(r->failed && r->options->fail_fast))
         return smoe_fail(err, SMOE_STOPPED,
                          "stopped on request with %zu of %zu cells left; --resume "

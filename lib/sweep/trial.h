@@ -64,6 +64,9 @@ uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial
 int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from,
                        smoe_err *err) SMOE_MUST_CHECK;
 
+/* The number of trials in a state; those that are left out count if `all`. */
+size_t smoe_trial_count(const smoe_sweep *sweep, smoe_trial_state state, bool all);
+
 /* The number of trials that are not left out. */
 size_t smoe_choose_count(const smoe_sweep *sweep);
 

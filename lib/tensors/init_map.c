@@ -377,8 +377,8 @@ static bool any(const smoe_init_map *from, const char *name) {
     return true;
 }
 
-static void unused_put(FILE *out, const char *what, const smoe_init_map *from,
-                       const smoe_init_source *source, const char **name, unused_which *which) {
+static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
+                       const char **name, unused_which *which) {
     size_t count = 0;
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
@@ -388,7 +388,7 @@ static void unused_put(FILE *out, const char *what, const smoe_init_map *from,
             !smoe_init_map_composed(from, t->name))
             name[count++] = t->name;
     }
-    names_put(out, what, name, count);
+    names_put(out, "; not used: ", name, count);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -425,7 +425,7 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
     params_put(out, "; resized: ", params, s.source, SMOE_WAY_RESIZED, s.name);
     params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
     params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
-    unused_put(out, "; not used: ", &from, s.source, s.name, any);
+    unused_put(out, &from, s.source, s.name, any);
     return smoe_alloc_stream_close(out, &text);
 }
 
@@ -496,7 +496,7 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
         if (!s.source[i].tensor && !may_miss(from, name)) s.name[missing++] = name;
     }
     names_put(out, "; missing: ", s.name, missing);
-    unused_put(out, "; not used: ", from, s.source, s.name, counts);
+    unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return false;
     smoe_fail_more(err, SMOE_DATA,

@@ -441,7 +441,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
     if (!status && t->fewshot)
         status = smoe_fewshot_record(t->fewshot, t->model, B, t->comm, r, err);
     if (!status && t->chief && options->draw && smoe_run_events(t->run))
-        status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
+        status = options->draw(t->run, t->model, t->spec, t->test, B, err);
     smoe_model_serve(t->model); /* other processes may have the experts of these images */
     if (status) {
         json_decref(r);

@@ -38,7 +38,7 @@ typedef struct smoe_observer {
 /* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher
  * rooms: called if the run writes events, before the record. The model is reserved for `batch`
  * images. */
-typedef int smoe_picture_hook(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+typedef int smoe_picture_hook(smoe_run *run, smoe_model *model, const smoe_spec *spec,
                               const smoe_dataset *set, size_t batch, smoe_err *err);
 
 typedef struct smoe_train_options {
@@ -58,7 +58,6 @@ typedef struct smoe_train_options {
     bool evaluates; /* after the last step in any case, even if train.eval_every is 0 */
     const smoe_observer *observer; /* may be NULL */
     smoe_picture_hook *draw;       /* may be NULL */
-    void *draw_user;
 } smoe_train_options;
 
 typedef struct smoe_train_result {
