@@ -1,6 +1,5 @@
 /* Functions that the commands share: printing, reading a spec, trained models. Only cmd/ prints. */
-#ifndef SMOE_CMD_H
-#define SMOE_CMD_H
+#pragma once
 
 #include "opt.h"
 #include "base/alloc.h" /* with the next two, what most commands use */
@@ -192,5 +191,3 @@ void smoe_heading_print(smoe_result *lines, const smoe_options *options);
 /* Runs `command` with options->comm, whose processes all end with the same status. Only process 0
  * prints, results and what fails. Each gets its share of the cores, where threads are not given. */
 int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err);
-
-#endif

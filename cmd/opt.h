@@ -3,8 +3,7 @@
  * Two tables define it: commands.def (one entry per command) and options.def (one entry per
  * option). Parsing, help and shell completion are loops over them.
  */
-#ifndef SMOE_OPT_H
-#define SMOE_OPT_H
+#pragma once
 
 #include "spec/rules.h"
 
@@ -113,5 +112,3 @@ void smoe_options_help(const smoe_command *command, FILE *out);
 
 /* A completion script for bash, zsh or fish, on standard output. */
 void smoe_options_completion(const char *shell);
-
-#endif

@@ -1,7 +1,6 @@
 /* The provenance of a page: which command made it, when, with which program and machine, from which
  * runs with which seeds and specs. */
-#ifndef SMOE_ORIGIN_H
-#define SMOE_ORIGIN_H
+#pragma once
 
 #include "opt.h"
 #include "draw/report.h"
@@ -23,5 +22,3 @@ void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *sp
 
 /* Adds a fact; the text is taken over. */
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded);
-
-#endif

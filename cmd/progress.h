@@ -2,8 +2,7 @@
  * The progress of training on stderr: on a terminal one line that is rewritten, elsewhere a plain
  * line from time to time; evaluations and remarks stay. It is an observer of the trainer.
  */
-#ifndef SMOE_PROGRESS_H
-#define SMOE_PROGRESS_H
+#pragma once
 
 #include "opt.h"
 #include "train/find_rate.h"
@@ -30,5 +29,3 @@ void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const
 
 /* Removes an unfinished line. */
 void smoe_progress_close(smoe_progress *progress);
-
-#endif

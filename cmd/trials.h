@@ -1,6 +1,5 @@
 /* What is told about the trials of a sweep: their results, their state, their cost. */
-#ifndef SMOE_TRIALS_H
-#define SMOE_TRIALS_H
+#pragma once
 
 #include "opt.h"
 #include "sweep/results.h"
@@ -29,5 +28,3 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,
  * --slurm. */
 int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

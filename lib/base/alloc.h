@@ -4,8 +4,7 @@
  * of memory. What may not fit, arenas, images, data sets, is allocated with malloc, and a lack of
  * memory is an error.
  */
-#ifndef SMOE_ALLOC_H
-#define SMOE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -36,5 +35,3 @@ char *smoe_alloc_stream_close(FILE *out, char **text);
 /* Calls the handler that smoe_out_of_memory_set has set, or ends the process with a message and
  * exit status 1. */
 _Noreturn void smoe_alloc_end(void);
-
-#endif

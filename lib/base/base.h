@@ -14,8 +14,7 @@
  * (data/dataset.h) belong to the process, like OpenMP's number of threads, and the watcher of a
  * scan (data/scan.h) to a thread; there is no other mutable global state.
  */
-#ifndef SMOE_BASE_H
-#define SMOE_BASE_H
+#pragma once
 
 #include "smoe/smoe.h"
 
@@ -160,5 +159,3 @@ const char *smoe_text_shown(const char *text, char *buf, size_t size);
  * of the caller. leave takes the value that enter returned. */
 void *smoe_locale_enter(void);
 void smoe_locale_leave(void *old);
-
-#endif

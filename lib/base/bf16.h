@@ -3,8 +3,7 @@
  * fraction. It is used only for storage, to halve the bytes; computations are not done in it.
  * Widening is exact.
  */
-#ifndef SMOE_BF16_H
-#define SMOE_BF16_H
+#pragma once
 
 #include "base/base.h"
 
@@ -77,5 +76,3 @@ typedef struct smoe_rows {
     smoe_values of;
     size_t ld;
 } smoe_rows;
-
-#endif

@@ -2,8 +2,7 @@
  * Where the time of a pass goes: seconds by part. The user of the clock numbers and names the
  * parts.
  */
-#ifndef SMOE_CLOCK_H
-#define SMOE_CLOCK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ double smoe_now(void);
 /* Adds the time since the last lap (or start) to `part`. With a NULL clock nothing is measured. */
 void smoe_clock_start(smoe_clock *clock);
 void smoe_clock_lap(smoe_clock *clock, size_t part);
-
-#endif

@@ -1,7 +1,6 @@
 /* Digests of bytes: XXH3, 64 bits, which a processor computes as fast as it reads memory. They
  * detect accidental damage; they do not protect against deliberate changes. */
-#ifndef SMOE_DIGEST_H
-#define SMOE_DIGEST_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,5 +24,3 @@ uint64_t smoe_digest_number(const void *bytes, size_t size);
 typedef enum smoe_seal { SMOE_SEAL_NONE, SMOE_SEAL_RIGHT, SMOE_SEAL_WRONG } smoe_seal;
 void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark);
 smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark);
-
-#endif

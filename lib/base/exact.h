@@ -3,8 +3,7 @@
  * have parts: numbers of 128 bits, in units of 2^-64. A term is rounded to such a unit by itself,
  * and integers are added without rounding.
  */
-#ifndef SMOE_EXACT_H
-#define SMOE_EXACT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ static inline double smoe_exact_value(smoe_exact sum) {
     if (sign < 0) sum = smoe_exact_minus(sum);
     return sign * ((double)sum.high + (double)sum.low * 0x1p-64);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * synced, then renamed. Files left by a killed process are recognised by their name and removed
  * later.
  */
-#ifndef SMOE_FILE_H
-#define SMOE_FILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -108,5 +107,3 @@ typedef enum smoe_file_which {
     SMOE_FILE_GONE
 } smoe_file_which;
 int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

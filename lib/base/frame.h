@@ -10,8 +10,7 @@
  *     smoe_cell_number(frame, "p", p, .format = "%.2g");
  *     smoe_frame_end(frame);
  */
-#ifndef SMOE_FRAME_H
-#define SMOE_FRAME_H
+#pragma once
 
 #include "base/alloc.h"
 #include "base/base.h"
@@ -152,5 +151,3 @@ smoe_column smoe_column_said(const smoe_column *column);
 const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum);
 /* Sets the member that the column is in JSON, in objects that are made where they are missing. */
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum);
-
-#endif

@@ -1,7 +1,6 @@
 /* JSON, made and written as text so that numbers are read back exactly. Making values never fails
  * for lack of memory (base/alloc.h), so results of json_object_set_new and its kind are ignored. */
-#ifndef SMOE_JSON_H
-#define SMOE_JSON_H
+#pragma once
 
 #include <jansson.h>
 
@@ -34,5 +33,3 @@ json_t *smoe_json_beside(const char *file, const char *name);
 /* JSON as text, every real with the fewest digits from which it is read back, and a point or an
  * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL of no value. */
 char *smoe_json_dump(const json_t *value, int indent);
-
-#endif

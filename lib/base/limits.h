@@ -8,8 +8,7 @@
  *   archive                                 blocks; of a member what its reader says
  *   safetensors, npy                        mapped, not read
  */
-#ifndef SMOE_LIMITS_H
-#define SMOE_LIMITS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ static inline size_t smoe_most_inflated(size_t size) {
                ? SIZE_MAX
                : size * SMOE_INFLATED_TIMES + SMOE_INFLATED_MORE;
 }
-
-#endif

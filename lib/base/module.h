@@ -3,8 +3,7 @@
  * they are needed. They lie beside the program or the shared library, in ../lib/smoe, or where the
  * environment variable SMOE_MODULES says.
  */
-#ifndef SMOE_MODULE_H
-#define SMOE_MODULE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -18,5 +17,3 @@ typedef enum smoe_module_found {
  * `global`: its libraries' symbols are seen by plug-ins that these libraries load. */
 smoe_module_found smoe_module_load(const char *name, const char *entry, bool global,
                                    void (**function)(void), smoe_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * moments are one slab each with the same offsets. Optimiser, checkpoint, cost, inspection and
  * gradient check are loops over this table; no other code names single tensors.
  */
-#ifndef SMOE_PARAM_H
-#define SMOE_PARAM_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bf16.h"
@@ -207,5 +206,3 @@ static inline bool smoe_param_streams(const smoe_param *param) {
 void smoe_params_clear(smoe_params *params, size_t i);
 
 void smoe_params_free(smoe_params *params);
-
-#endif

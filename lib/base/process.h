@@ -1,6 +1,5 @@
 /* Processes, told apart from those of other machines and of other times. */
-#ifndef SMOE_PROCESS_H
-#define SMOE_PROCESS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -13,5 +12,3 @@ void smoe_process_place(char place[SMOE_PROCESS_PLACE]);
 /* When a process began, in ticks since the start of the machine; 0: it is not there, or it has
  * ended. So a later process with the same number is not mistaken for it. */
 uint64_t smoe_process_began(pid_t pid);
-
-#endif

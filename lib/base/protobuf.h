@@ -3,8 +3,7 @@
  * schema gives it and a value. A message within another one is put together first. Leaves to
  * others: the schemas (tensors/onnx.c, store/tfevents.c).
  */
-#ifndef SMOE_PROTOBUF_H
-#define SMOE_PROTOBUF_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,5 +24,3 @@ void smoe_message_text(smoe_message *message, unsigned field, const char *text);
 
 /* Puts `inner` into the message; it is empty again afterwards. */
 void smoe_message_inner(smoe_message *message, unsigned field, smoe_message *inner);
-
-#endif

@@ -3,8 +3,7 @@
  * print a result as text, JSON, Markdown and files of comma-separated values; each fact and column
  * is named once, and says where it is shown (base/frame.h).
  */
-#ifndef SMOE_RESULT_H
-#define SMOE_RESULT_H
+#pragma once
 
 #include "base/frame.h"
 
@@ -102,5 +101,3 @@ typedef struct smoe_item {
     bool printed;      /* FRAME */
     smoe_result *part; /* PART, OBJECT */
 } smoe_item;
-
-#endif

@@ -4,8 +4,7 @@
  * of random numbers affects another. The generator is the counter-based Philox 4x64-10 of Random123
  * (librandom123-dev), so any stream can be started at no cost.
  */
-#ifndef SMOE_RNG_H
-#define SMOE_RNG_H
+#pragma once
 
 #include "base/base.h"
 
@@ -56,5 +55,3 @@ void smoe_rng_permutation(smoe_rng *rng, uint32_t *order, size_t n);
 
 /* FNV-1a of a name: the `layer` of a parameter's initial values. */
 uint32_t smoe_rng_name(const char *name);
-
-#endif

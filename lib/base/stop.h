@@ -2,8 +2,7 @@
  * or a SIGTERM three seconds later, ends the process; SIGUSR1 asks for a checkpoint. For processes
  * of our own, the program and the trials of a sweep; another program's signals are its own
  * affair. */
-#ifndef SMOE_STOP_H
-#define SMOE_STOP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -17,5 +16,3 @@ const volatile sig_atomic_t *smoe_stop_catch(void);
 
 /* The flag that a request for a checkpoint sets; the code that serves it sets it to 0 first. */
 volatile sig_atomic_t *smoe_save_request(void);
-
-#endif

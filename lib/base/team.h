@@ -2,8 +2,7 @@
  * Loops that are shared by threads, and the time that the threads spend in them, by kind of work,
  * and waiting for each other. Times are measured only between smoe_team_watch and its end.
  */
-#ifndef SMOE_TEAM_H
-#define SMOE_TEAM_H
+#pragma once
 
 #include "base/threads.h"
 
@@ -55,5 +54,3 @@ typedef struct smoe_shift {
 } smoe_shift;
 smoe_shift smoe_shift_begin(int work);
 void smoe_shift_end(smoe_shift *shift);
-
-#endif

@@ -1,7 +1,6 @@
 /* Threads: OpenMP, set once at start. Results never depend on their number, which smoe_threads_set
  * and smoe_threads of smoe/smoe.h set and return. */
-#ifndef SMOE_THREADS_H
-#define SMOE_THREADS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -20,5 +19,3 @@ typedef enum smoe_room {
     SMOE_ROOMS
 } smoe_room;
 void *smoe_thread_room(smoe_room use, size_t bytes);
-
-#endif

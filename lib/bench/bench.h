@@ -2,8 +2,7 @@
  * How fast the model of a spec trains and predicts on this machine, compared with the machine's own
  * limits; and estimates of training, measured if that is quick.
  */
-#ifndef SMOE_BENCH_H
-#define SMOE_BENCH_H
+#pragma once
 
 #include "data/scan.h"
 #include "bench/cost.h"
@@ -131,5 +130,3 @@ int smoe_estimate_make(smoe_estimate *estimate, smoe_estimator *estimator, const
 
 /* The memory that this process may use, in bytes: that of the machine, or of its control group. */
 double smoe_estimate_memory(void);
-
-#endif

@@ -3,8 +3,7 @@
  * the model. Convention: a multiply-add is 2 FLOPs; the formulas are those that reproduce the
  * papers' printed numbers (man smoe-cost).
  */
-#ifndef SMOE_COST_H
-#define SMOE_COST_H
+#pragma once
 
 #include "data/scan.h"
 #include "comm/comm.h"
@@ -86,5 +85,3 @@ int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_scan *scan,
  * less than one step. */
 int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,
                       size_t count, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -9,8 +9,7 @@
  * function below must be called by all processes or by none, after smoe_comm_agree if one of them
  * may have failed. If a link breaks, the process ends, and its launcher ends the others.
  */
-#ifndef SMOE_COMM_H
-#define SMOE_COMM_H
+#pragma once
 
 #include "base/base.h"
 #include "base/exact.h"
@@ -149,5 +148,3 @@ int smoe_comm_same(smoe_comm *comm, const char *what, const void *bytes, size_t 
 enum { SMOE_COMM_TEXT = 64 };
 int smoe_comm_alike(smoe_comm *comm, const char *what, const char *text, const char *remedy,
                     smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -8,8 +8,7 @@
  * of the pool that have results; so settings do not increase the number of seeds. Without settings
  * the reference is given by the values of the first run.
  */
-#ifndef SMOE_COMPARE_H
-#define SMOE_COMPARE_H
+#pragma once
 
 #include "compare/measures.h"
 #include "compare/settings.h"
@@ -77,5 +76,3 @@ const char *smoe_difference_setting(const smoe_comparison *comparison,
 /* "distinguishable" or "not distinguishable"; with a margin "equivalent within +-0.01", "different"
  * or "not decided"; of a time SMOE_MEASURES_TIME. Returns buf. */
 const char *smoe_difference_verdict(char *buf, size_t size, const smoe_difference *difference);
-
-#endif

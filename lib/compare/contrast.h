@@ -9,8 +9,7 @@
  * tensors that they share, and groups are tested on the same images, or pools of groups on several
  * sets of images: what seeds and images have in common drops out.
  */
-#ifndef SMOE_CONTRAST_H
-#define SMOE_CONTRAST_H
+#pragma once
 
 #include "compare/measures.h"
 
@@ -60,5 +59,3 @@ void smoe_trends_free(smoe_trends *trends);
 const char *smoe_trend_direction(const smoe_trend *trend);
 /* What the groups of a trend have in a column, "*" in the one that it goes over. */
 const char *smoe_trend_setting(const smoe_trends *trends, const smoe_trend *trend, size_t column);
-
-#endif

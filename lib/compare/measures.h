@@ -3,8 +3,7 @@
  * of which may be its seed; runs that differ only in the seed are a group. The owner of the runs
  * fills the table, for example a sweep from its trials (sweep/results.h).
  */
-#ifndef SMOE_MEASURES_H
-#define SMOE_MEASURES_H
+#pragma once
 
 #include "compare/settings.h"
 #include "math/stats.h"
@@ -49,5 +48,3 @@ bool smoe_measures_zero(const smoe_measures *measures, size_t metric);
 #define SMOE_MEASURES_TIME "a time: not judged"
 /* Mean and deviation over the seeds of a group. */
 smoe_stats smoe_measures_stats(const smoe_measures *measures, size_t group, size_t metric);
-
-#endif

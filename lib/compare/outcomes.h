@@ -2,8 +2,7 @@
  * The outcomes of test images: outcomes.npy of a run (smoe-run(5)), and the corresponding file of
  * each evaluation at other settings (sweep/evaluations.h).
  */
-#ifndef SMOE_OUTCOMES_H
-#define SMOE_OUTCOMES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ int smoe_outcomes_column(const char *metric);
  */
 int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t column,
                        double value, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

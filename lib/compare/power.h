@@ -1,6 +1,5 @@
 /* The number of seeds that are needed to detect a difference, from existing intervals. */
-#ifndef SMOE_POWER_H
-#define SMOE_POWER_H
+#pragma once
 
 #include "math/stats.h"
 
@@ -19,5 +18,3 @@ enum { SMOE_POWER_MOST = 10000 }; /* seeds that are tried */
 /* The smallest number of seeds with that power. 0: not even SMOE_POWER_MOST seeds have it, because
  * there are too few images or the difference is too small. */
 size_t smoe_power_seeds(const smoe_paired *paired, double difference, double power);
-
-#endif

@@ -14,8 +14,7 @@
  *                    wholly outside: refuted
  * A key that begins with "evaluate." makes it a contrast of the evaluations.
  */
-#ifndef SMOE_PRIMARY_H
-#define SMOE_PRIMARY_H
+#pragma once
 
 #include "compare/measures.h"
 #include "compare/settings.h"
@@ -61,5 +60,3 @@ char *smoe_primary_name(const smoe_primary *primary);
 
 /* "confirmed", "refuted", "open". */
 const char *smoe_finding_name(smoe_finding finding);
-
-#endif

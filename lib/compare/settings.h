@@ -1,7 +1,6 @@
 /* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value; and which combinations
  * of values have them. And margins of equivalence, which are written alike. */
-#ifndef SMOE_SETTINGS_H
-#define SMOE_SETTINGS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -68,5 +67,3 @@ double smoe_margin_of(const char *text, const char *metric);
 /* SMOE_USAGE: no positive numbers, or metrics that are not measured; `from` says where they were
  * given, for the message. */
 int smoe_margin_check(const char *text, const char *from, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Contrasts as tables of a result. smoe-sweep(1) says what the columns are. */
-#ifndef SMOE_TABLES_H
-#define SMOE_TABLES_H
+#pragma once
 
 #include "base/result.h"
 #include "compare/compare.h"
@@ -28,5 +27,3 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *contrasts,
 /* A cell of a swept key: in JSON within the object `within`, which may be NULL. value NULL: the row
  * is of all its values. */
 void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, const char *value);
-
-#endif

@@ -7,8 +7,7 @@
  * damaged archive, with the byte of the archive where reading stopped. The checksums of gzip and
  * zip are checked; a plain tar has none for the contents of its members.
  */
-#ifndef SMOE_DATA_ARCHIVE_H
-#define SMOE_DATA_ARCHIVE_H
+#pragma once
 
 #include "data/scan.h"
 
@@ -88,5 +87,3 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan,
 
 /* Puts "PATH: NAME: " (archives) or "PATH/NAME: " (directories) before err. Returns -1. */
 int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, smoe_err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * RandAugment; and the random numbers of mixup and CutMix. All choices are drawn from the caller's
  * stream. Leaves to others: the inception box (image.h), which stream it is, batches (loader.c).
  */
-#ifndef SMOE_DATA_AUGMENT_H
-#define SMOE_DATA_AUGMENT_H
+#pragma once
 
 #include "data/image.h"
 #include "spec/spec.h"
@@ -37,5 +36,3 @@ typedef struct smoe_cut {
 /* The box of a batch of images of size^2 (CutMix, Yun et al. 2019): of size sqrt(1 - Beta(alpha,
  * alpha)) about a random pixel, cut off at the edges; it may be empty. */
 smoe_cut smoe_cutmix_cut(smoe_rng *rng, double alpha, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * directory, an archive or alone, plain or gzip; and images that all have one size, kept as they
  * are. Leaves to others: what the bytes mean.
  */
-#ifndef SMOE_DATA_BINARY_H
-#define SMOE_DATA_BINARY_H
+#pragma once
 
 #include "data/archive.h"
 #include "data/dataset_source.h"
@@ -56,5 +55,3 @@ void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf,
         .open = opens, .image = smoe_binary_grid_image, .label = smoe_dataset_table_label, \
         .image_name = smoe_binary_grid_image_name                                          \
     }
-
-#endif

@@ -2,8 +2,7 @@
  * Data sets: images and labels from files, or generated. Pixels are (x/255 - mean)/std (data.mean,
  * data.std), planes R, G, B (or grey). Leaves to others: batches (data/loader.h).
  */
-#ifndef SMOE_DATASET_H
-#define SMOE_DATASET_H
+#pragma once
 
 #include "base/base.h"
 #include "data/image.h"
@@ -136,5 +135,3 @@ typedef struct smoe_fact {
     size_t entity, cell;
 } smoe_fact;
 smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i);
-
-#endif

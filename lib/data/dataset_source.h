@@ -2,8 +2,7 @@
  * Internal to lib/data: the parts of a data set and what a source must provide. A source is one
  * file source_*.c and one entry of sources.def; no other code depends on a single source.
  */
-#ifndef SMOE_DATASET_SOURCE_H
-#define SMOE_DATASET_SOURCE_H
+#pragma once
 
 #include "base/alloc.h"
 #include "data/dataset.h"
@@ -184,5 +183,3 @@ void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_
  * to the others. Within a class the first in file order are taken. keep[i] says whether image i is.
  */
 void smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit);
-
-#endif

@@ -8,8 +8,7 @@
  * All failures are SMOE_DATA: bytes that are no image, dimensions beyond 64 megapixels, anything
  * the decoders complain about, and warnings where pixels may depend on what is warned of.
  */
-#ifndef SMOE_DATA_DECODE_H
-#define SMOE_DATA_DECODE_H
+#pragma once
 
 #include "data/image.h"
 
@@ -83,5 +82,3 @@ typedef struct smoe_decode_format {
 } smoe_decode_format;
 
 extern const smoe_decode_format smoe_decode_jpeg, smoe_decode_png, smoe_decode_webp;
-
-#endif

@@ -2,8 +2,7 @@
  * Internal to image-folder: the list of its images. folder_walk.c finds them, folder.c chooses
  * which of them are used, source_folder.c reads them.
  */
-#ifndef SMOE_DATA_FOLDER_H
-#define SMOE_DATA_FOLDER_H
+#pragma once
 
 #include "data/archive.h"
 #include "data/dataset_source.h"
@@ -87,5 +86,3 @@ void smoe_folder_image_free(smoe_folder_image *image);
 
 /* Puts the place and the name of a member before err. Returns -1. */
 int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * square (evaluation) and the random "inception" box (training). Leaves to others: where pictures
  * come from (decode.h, source_*.c), what is done to them afterwards (augment.h).
  */
-#ifndef SMOE_DATA_IMAGE_H
-#define SMOE_DATA_IMAGE_H
+#pragma once
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -117,5 +116,3 @@ void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_image_s
 
 /* Such a value of a channel on the scale from -1, black, to 1, white. */
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x);
-
-#endif

@@ -2,8 +2,7 @@
  * A table of labels (data.labels): for each image its classes, and its split where the table says
  * it. Leaves to others which images there are.
  */
-#ifndef SMOE_DATA_LABELS_H
-#define SMOE_DATA_LABELS_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -38,5 +37,3 @@ uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
 static inline const char *const *smoe_labels_classes(const smoe_labels *labels, uint32_t row) {
     return labels->word + labels->row[row - 1].first;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The batch loader: from a data set to batches in memory. Leaves to others: the model, the loss.
  */
-#ifndef SMOE_LOADER_H
-#define SMOE_LOADER_H
+#pragma once
 
 #include "data/dataset.h"
 #include "text/tokenizer.h"
@@ -56,5 +55,3 @@ int smoe_loader_next(smoe_loader *loader, smoe_batch *batch, smoe_err *err) SMOE
 double smoe_loader_waited(const smoe_loader *loader);
 void smoe_loader_free(smoe_loader *loader);
 SMOE_FREES(smoe_loader)
-
-#endif

@@ -3,8 +3,7 @@
  * a split. A request stops them, and they report progress. The caller passes a smoe_scan to the
  * functions that read; NULL: no requests and no reports. Not here: what is read.
  */
-#ifndef SMOE_DATA_SCAN_H
-#define SMOE_DATA_SCAN_H
+#pragma once
 
 #include "base/base.h"
 
@@ -34,5 +33,3 @@ int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) SMOE_M
 /* On other threads than the one that scans, and within a file that may take long: SMOE_STOPPED
  * after a request. */
 int smoe_scan_asked(const smoe_scan *scan, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

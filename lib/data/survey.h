@@ -3,8 +3,7 @@
  * pixels, the time of an image, and which of its images are nearly those of another split. Leaves
  * to others: what is damaged, which opening finds; drawing and printing.
  */
-#ifndef SMOE_DATA_SURVEY_H
-#define SMOE_DATA_SURVEY_H
+#pragma once
 
 #include "base/alloc.h"
 #include "data/dataset.h"
@@ -48,5 +47,3 @@ typedef struct smoe_near {
 
 /* Pairs of an image of a and one of b, in the order of b, the nearest one of a for each; fresh. */
 smoe_near *smoe_survey_near(size_t *count, const smoe_survey *a, const smoe_survey *b);
-
-#endif

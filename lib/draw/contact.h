@@ -2,8 +2,7 @@
  * A sheet of images of a data set, a row per class: as evaluations have them and, if data.augment
  * changes anything, the same images beside them as training has them.
  */
-#ifndef SMOE_CONTACT_H
-#define SMOE_CONTACT_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -11,5 +10,3 @@
  * with the names of the classes. */
 int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
                        bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Pictures as PNG files: grey or RGB, 8 bits per channel. */
-#ifndef SMOE_ENCODE_PNG_H
-#define SMOE_ENCODE_PNG_H
+#pragma once
 
 #include "data/image.h"
 
@@ -10,5 +9,3 @@ int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size,
 
 /* Writes the file at path, completely or not at all. */
 int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

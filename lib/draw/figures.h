@@ -3,8 +3,7 @@
  * becomes a plot (plot.h), which gnuplot draws beside the tables and the report draws in its page.
  * And names in words, by words.def.
  */
-#ifndef SMOE_FIGURES_H
-#define SMOE_FIGURES_H
+#pragma once
 
 #include "draw/plot.h"
 
@@ -57,5 +56,3 @@ const char *smoe_words_of(const char *name, char *buf, size_t size);
 
 /* A key of the spec in words: its entry, or its last part with blanks for underscores. */
 const char *smoe_words_of_key(const char *key, char *buf, size_t size);
-
-#endif

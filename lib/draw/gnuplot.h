@@ -1,6 +1,5 @@
 /* gnuplot: scripts are always written; pictures are made from them if gnuplot is installed. */
-#ifndef SMOE_GNUPLOT_H
-#define SMOE_GNUPLOT_H
+#pragma once
 
 #include "base/file.h"
 
@@ -34,5 +33,3 @@ void smoe_gnuplot_terminal(FILE *out, const char *name, double width, double hei
  * `below` of the height. And a word in front of it, "left" or "center" of a place. */
 void smoe_gnuplot_canvas(FILE *out, size_t width, size_t height, double below);
 void smoe_gnuplot_label(FILE *out, const char *text, double x, double y, const char *how);
-
-#endif

@@ -8,8 +8,7 @@
  *   weight, in proportion to the unit's largest; grey where it takes none. Where most units have
  *   nearly equal weights, the darkest is the unit's least weight instead of 0
  */
-#ifndef SMOE_OVERLAY_H
-#define SMOE_OVERLAY_H
+#pragma once
 
 #include "base/frame.h"
 #include "data/image.h"
@@ -58,5 +57,3 @@ typedef struct smoe_overlays {
  * samples. A unit that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_t count,
                         smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

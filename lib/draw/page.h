@@ -5,8 +5,7 @@
  * Conversions of forms: %s a text, %zu, and %g a number of any precision. Bytes of a text that
  * are not UTF-8 become U+FFFD.
  */
-#ifndef SMOE_DRAW_PAGE_H
-#define SMOE_DRAW_PAGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, co
 /* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL
  * for an unknown name. */
 const char *smoe_page_part(const char *name, size_t *size);
-
-#endif

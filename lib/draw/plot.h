@@ -5,8 +5,7 @@
  * draws SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead of
  * copying its numbers.
  */
-#ifndef SMOE_PLOT_H
-#define SMOE_PLOT_H
+#pragma once
 
 #include "base/alloc.h" /* with the next one, what most files of this room use */
 #include "base/file.h"
@@ -168,5 +167,3 @@ enum {
  * as NAME.csv beside it. */
 int smoe_plot_draw(const smoe_plot *plot, const char *folder, double width, bool *drawn,
                    smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

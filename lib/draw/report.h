@@ -3,8 +3,7 @@
  * no requests. The page is report.html with its style and scripts, compiled into the library; the
  * tables, the plots of the figures and the samples go into it as JSON.
  */
-#ifndef SMOE_REPORT_H
-#define SMOE_REPORT_H
+#pragma once
 
 #include "base/result.h"
 #include "draw/page.h"
@@ -38,5 +37,3 @@ int smoe_report_result(const smoe_report *report, const smoe_result *result, con
 
 /* For report.c: the JSON object that report.js reads; NULL with err. */
 json_t *smoe_report_data(const smoe_report *report, smoe_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * The routing of one image, kept completely for pictures: the image, and for every MoE layer the
  * dispatch and combine weights or the placements. Filled by inspect/, drawn here.
  */
-#ifndef SMOE_SAMPLE_H
-#define SMOE_SAMPLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -40,5 +39,3 @@ typedef struct smoe_sample {
     smoe_sample_layer *layer;    /* [layers] the MoE layers in order */
     size_t layers;
 } smoe_sample;
-
-#endif

@@ -4,8 +4,7 @@
  * pass over the images, in memory that does not grow with their number. Sums are exact or in a
  * fixed order: the same bits for any number of threads and processes.
  */
-#ifndef SMOE_INSPECT_H
-#define SMOE_INSPECT_H
+#pragma once
 
 #include "base/frame.h"
 #include "comm/comm.h"
@@ -67,5 +66,3 @@ void smoe_inspect_free(smoe_inspection *inspection);
  * MoE layers, and for images with captions. */
 int smoe_inspect_events(smoe_run *run, smoe_model *model, const smoe_spec *spec,
                         const smoe_dataset *set, size_t batch, smoe_err *err);
-
-#endif

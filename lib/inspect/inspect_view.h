@@ -3,8 +3,7 @@
  * belong to. An analysis is an entry of inspect.def with a function smoe_fill_NAME; what it needs
  * counted is a counter, an entry of the table in inspect_pass.c.
  */
-#ifndef SMOE_INSPECT_VIEW_H
-#define SMOE_INSPECT_VIEW_H
+#pragma once
 
 #include "base/alloc.h"
 #include "inspect/inspect.h"
@@ -127,5 +126,3 @@ typedef int smoe_fill_run(const smoe_inspection *r, smoe_frame *frame, smoe_err 
 #define FRAME(name, needs, per, ...) smoe_fill_##per smoe_fill_##name;
 #include "inspect/inspect.def"
 #undef FRAME
-
-#endif

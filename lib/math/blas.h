@@ -4,8 +4,7 @@
  * with a masked brand string, and those newer than the library). So the kernels are selected here
  * by the features of the processor, unless the user has set BLIS_ARCH_TYPE.
  */
-#ifndef SMOE_BLAS_H
-#define SMOE_BLAS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -21,5 +20,3 @@ const char *smoe_blas_kernel(void);
 /* C [m,n] = A [m,k] B [k,n], row-major without gaps, by BLIS on `threads` threads. */
 void smoe_blas_product(real *c, const real *a, const real *b, size_t m, size_t n, size_t k,
                        int threads);
-
-#endif

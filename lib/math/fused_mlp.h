@@ -1,8 +1,7 @@
 /*
  * Both layers of MLPs in one pass, for inference: the hidden layer stays in the caches.
  */
-#ifndef SMOE_FUSED_MLP_H
-#define SMOE_FUSED_MLP_H
+#pragma once
 
 #include "base/bf16.h"
 #include "math/gelu.h"
@@ -32,5 +31,3 @@ size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h);
 typedef smoe_fused_mlp smoe_fused_mlp_maker(size_t i, const void *context);
 void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,
                          real *scratch, int threads);
-
-#endif

@@ -1,7 +1,6 @@
 /* GELU: with the normal distribution function itself, with its tanh approximation, or with the
  * logistic function of 1.702 x in its place, as the first CLIP models have it ("quick"). */
-#ifndef SMOE_GELU_H
-#define SMOE_GELU_H
+#pragma once
 
 typedef enum smoe_gelu { SMOE_GELU_ERF, SMOE_GELU_TANH, SMOE_GELU_QUICK } smoe_gelu;
 #define SMOE_GELU_QUICK_FACTOR 1.702
@@ -14,5 +13,3 @@ typedef enum smoe_gelu_work {
     SMOE_GELU_BACKWARD /* x is the gradient of gelu(hidden): the result is x gelu'(hidden), and
                           active = gelu(hidden) */
 } smoe_gelu_work;
-
-#endif

@@ -4,8 +4,7 @@
  * Our own fit; the error is at most 4e-7, which is enough for results in BF16. From 5.9 on Phi is
  * 1.
  */
-#ifndef SMOE_GELU_TABLE_H
-#define SMOE_GELU_TABLE_H
+#pragma once
 
 enum { SMOE_GELU_PIECES = 32, SMOE_GELU_TERMS = 4 };
 #define SMOE_GELU_STEP (6.0f / 31)
@@ -78,5 +77,3 @@ static const float smoe_gelu_table[2][SMOE_GELU_TERMS][SMOE_GELU_PIECES] __attri
          1.528270985e-07f,  3.816530381e-08f,  8.675574037e-09f,  0.000000000e+00f},
     },
 };
-
-#endif

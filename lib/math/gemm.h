@@ -4,8 +4,7 @@
  * so its bits depend only on its row of A, its column of B and k: not on threads, not on m or n.
  * Products with operands in BF16 use the matrix unit, which determines the order of their sums.
  */
-#ifndef SMOE_GEMM_H
-#define SMOE_GEMM_H
+#pragma once
 
 #include "math/matrix.h"
 #include "math/precision.h"
@@ -49,5 +48,3 @@ typedef struct smoe_gemm_stage {
     const void *context;
 } smoe_gemm_stage;
 void smoe_gemm_chain(size_t count, const smoe_gemm_stage *stage, size_t stages);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Internal to the matrix products: what their files share.
  */
-#ifndef SMOE_GEMM_VIEW_H
-#define SMOE_GEMM_VIEW_H
+#pragma once
 
 #include "base/threads.h"
 #include "math/gemm.h"
@@ -145,5 +144,3 @@ bool smoe_gemm_skinny(const smoe_product *x, smoe_packed *packed);
 
 /* A product whose precision is not F32. */
 void smoe_gemm_matrix(const smoe_product *x);
-
-#endif

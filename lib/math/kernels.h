@@ -3,8 +3,7 @@
  * once by what the processor can do. The environment variable SMOE_ISA (base, v3, v4, v4-bf16, amx)
  * forces one, for tests and comparisons. Kernels neither allocate nor thread.
  */
-#ifndef SMOE_KERNELS_H
-#define SMOE_KERNELS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/param.h"
@@ -332,5 +331,3 @@ static inline void smoe_outputs_write(smoe_outputs y, size_t first, size_t n, co
 bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision);
 /* Those of one instruction set, NULL when this build or this processor lacks it: for tests. */
 const smoe_kernels *smoe_kernels_of(const char *isa);
-
-#endif

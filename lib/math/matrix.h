@@ -1,8 +1,7 @@
 /*
  * The operands of matrix products, and what becomes of their sums.
  */
-#ifndef SMOE_MATRIX_H
-#define SMOE_MATRIX_H
+#pragma once
 
 #include "base/bf16.h"
 #include "math/gelu.h"
@@ -56,5 +55,3 @@ static inline smoe_epilogue smoe_epilogue_from(const smoe_epilogue *x, size_t i,
     if (x->active) from.active += at;
     return from;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * few rows takes less time than writing it to memory and reading it again. So the optimiser
  * computes it when it is needed, and the norm is computed without it.
  */
-#ifndef SMOE_OUTER_H
-#define SMOE_OUTER_H
+#pragma once
 
 #include "base/param.h"
 #include "math/kernels.h"
@@ -40,5 +39,3 @@ void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n);
 /* Of a single pass: the square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of
  * (dy_r . dy_s)(x_r . x_s), in double; not below 0. By the calling thread alone. */
 double smoe_outer_square(const smoe_param *param, size_t e);
-
-#endif

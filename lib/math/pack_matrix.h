@@ -3,8 +3,7 @@
  * math/kernels.h, rounded where the operand is not in BF16 yet. For kern_matrix.c alone, which is
  * compiled for each instruction set and matrix unit, as math/simd.h is.
  */
-#ifndef SMOE_PACK_MATRIX_H
-#define SMOE_PACK_MATRIX_H
+#pragma once
 
 #include "math/kernels.h"
 #include "math/round_bf16.h"
@@ -370,5 +369,3 @@ static void pack_b(smoe_bf16 *dst, const smoe_matrix *from, size_t parts) {
     else
         pack_panel(dst, from, parts, true);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* In which precision the operands of products are; sums are in F32 always. */
-#ifndef SMOE_PRECISION_H
-#define SMOE_PRECISION_H
+#pragma once
 
 typedef enum smoe_precision {
     SMOE_PRECISION_F32,    /* as they are */
@@ -9,5 +8,3 @@ typedef enum smoe_precision {
                               most */
     SMOE_PRECISION_BF16    /* rounded to BF16 */
 } smoe_precision;
-
-#endif

@@ -1,6 +1,5 @@
 /* The prefetch that the kernels of products share. */
-#ifndef SMOE_PREFETCH_H
-#define SMOE_PREFETCH_H
+#pragma once
 
 #include "math/kernels.h"
 
@@ -13,5 +12,3 @@ static inline void prefetch(smoe_prefetch *next) {
     next->at += next->skip;
     next->left = next->run;
 }
-
-#endif

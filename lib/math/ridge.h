@@ -2,8 +2,7 @@
  * Ridge regression for many strengths at once: W(l2) = (X'X + l2 I)^-1 X'Y from one
  * eigendecomposition (LAPACK, in double), after which each strength costs a product.
  */
-#ifndef SMOE_RIDGE_H
-#define SMOE_RIDGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -23,5 +22,3 @@ int smoe_ridge_create(smoe_ridge *ridge, const double *X, const double *Y, size_
 void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W, size_t stride);
 
 void smoe_ridge_free(smoe_ridge *ridge);
-
-#endif

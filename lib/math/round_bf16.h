@@ -1,8 +1,7 @@
 /*
  * BF16 in vectors: widening, and the two ways to round. For files named kern_*.c, as math/simd.h.
  */
-#ifndef SMOE_ROUND_BF16_H
-#define SMOE_ROUND_BF16_H
+#pragma once
 
 #include "base/bf16.h"
 #include "math/simd.h"
@@ -56,5 +55,3 @@ static inline vreal as_operands(vreal x) {
     return (vreal)(y & ~((vbits)small & 0x7fffffff));
 #endif
 }
-
-#endif

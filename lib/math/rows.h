@@ -2,8 +2,7 @@
  * Row-wise work shared by threads: the kernels of math/kernels.h over many rows. Sums over rows are
  * taken in SMOE_ROW_PARTS fixed parts and then in order, so their bits do not depend on threads.
  */
-#ifndef SMOE_ROWS_H
-#define SMOE_ROWS_H
+#pragma once
 
 #include "math/kernels.h"
 #include "math/matrix.h"
@@ -27,5 +26,3 @@ void smoe_rows_sum_serial(real *out, smoe_matrix x);
 void smoe_rows_round(real *y, const real *x, size_t size);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * for the gradient-check flavour. Files named kern_*.c are compiled once for every instruction set
  * (SMOE_ISA says for which) and reached through math/kernels.h alone.
  */
-#ifndef SMOE_SIMD_H
-#define SMOE_SIMD_H
+#pragma once
 
 #include "base/base.h"
 #include "math/gelu.h"
@@ -309,5 +308,3 @@ static inline vreal vgelu_quick(vreal x, vreal *slope) {
     *slope = s + x * s * (1 - s) * b;
     return x * s;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Rows as vectors, the last of which may be short, and softmax over them. For files named kern_*.c,
  * like math/simd.h.
  */
-#ifndef SMOE_SOFTMAX_H
-#define SMOE_SOFTMAX_H
+#pragma once
 
 #include "math/simd.h"
 #include "math/tuning_kernels.h"
@@ -88,5 +87,3 @@ static inline void softmax_backward(real *dp, const real *p, size_t R, size_t n,
         softmax_rows_backward(ABREAST, dp + r * ld, p + r * ld, n, ld);
     for (; r < R; r++) softmax_rows_backward(1, dp + r * ld, p + r * ld, n, ld);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Small samples: mean and deviation over seeds, Student's t, paired differences. */
-#ifndef SMOE_STATS_H
-#define SMOE_STATS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -77,5 +76,3 @@ double smoe_stats_p_equivalent(const smoe_paired *paired, double margin);
 /* Holm's adjusted p of `count` tests in a family of `family` (at least as many); the other tests
  * count as p = 1, and so does NAN. */
 void smoe_stats_holm(double *adjusted, const double *p, size_t count, size_t family);
-
-#endif

@@ -2,8 +2,7 @@
  * Code that the kernels of matrix products in F32 share: the end of a tile.
  * For files named kern_*.c, like math/simd.h.
  */
-#ifndef SMOE_TILE_H
-#define SMOE_TILE_H
+#pragma once
 
 #include "math/prefetch.h"
 #include "math/simd.h"
@@ -36,5 +35,3 @@ static inline void finish_at(const smoe_tile *t, size_t i, size_t j, vreal sum, 
     tile_finish(t->c + i * t->ldc + j, vrounded(t->alpha * sum),
                 t->add ? t->add + i * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL, n, false);
 }
-
-#endif

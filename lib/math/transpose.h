@@ -2,8 +2,7 @@
  * Rows to columns: a few elements of as many rows as a vector has lanes become vectors, in
  * registers; and panels, which are packed by that. For files named kern_*.c, as math/simd.h.
  */
-#ifndef SMOE_TRANSPOSE_H
-#define SMOE_TRANSPOSE_H
+#pragma once
 
 #include "base/bf16.h"
 #include "math/simd.h"
@@ -206,5 +205,3 @@ static inline __attribute__((always_inline)) void pack_panel(real *dst, const vo
             for (size_t i = 0; i < width; i++)
                 dst[i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
-
-#endif

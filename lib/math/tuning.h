@@ -6,8 +6,7 @@
  * A new instruction set gets a column, a new family a structure; none inherits values unseen. The
  * columns for NEON and plain (SSE2 and others) have safe values that have not been tuned.
  */
-#ifndef SMOE_TUNING_H
-#define SMOE_TUNING_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,5 +34,3 @@ enum {
     SMOE_ADAM_PREFETCH = 32 * SMOE_LINE, /* elements that Adam prefetches ahead */
     SUM_PREFETCH = 1024                  /* elements that a sum of squares prefetches ahead */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Tuning parameters of products and kernels, fixed when they are compiled; see tuning.h.
  */
-#ifndef SMOE_TUNING_KERNELS_H
-#define SMOE_TUNING_KERNELS_H
+#pragma once
 
 #include "math/tuning.h"
 
@@ -75,5 +74,3 @@ enum {
     ABREAST = SMOE_TUNED(4, 4, 4, 4),      /* rows of softmax and norms worked on side by side */
     OUTER_VECTORS = SMOE_TUNED(4, 2, 2, 2) /* vectors of a row of an outer-product gradient */
 };
-
-#endif

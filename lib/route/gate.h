@@ -4,8 +4,7 @@
  * routers decide which choices become placements.
  *   z-loss  mean over the tokens of the batch of log(sum over experts of exp z)^2, training only
  */
-#ifndef SMOE_GATE_H
-#define SMOE_GATE_H
+#pragma once
 
 #include "route/router.h"
 
@@ -72,5 +71,3 @@ void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t 
 int smoe_ranked_compare(const void *a, const void *b);
 /* The k best of n move to the front, in no order: linear time on average (Hoare's selection). */
 void smoe_ranked_select(smoe_ranked *list, size_t n, size_t k);
-
-#endif

@@ -11,8 +11,7 @@
  *   dense   row of (group g, slot s) is s*G + g
  *   sparse  only filled slots have a row, group after group within an expert
  */
-#ifndef SMOE_PLAN_H
-#define SMOE_PLAN_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bf16.h"
@@ -134,5 +133,3 @@ typedef struct smoe_plan_stats {
     double scale;           /* learnt factor of the logits; 0: there is none */
 } smoe_plan_stats;
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats);
-
-#endif

@@ -4,8 +4,7 @@
  * weights of the plan and, in the backward pass, the gradient of its own logits; dispatch and
  * combine are in plan.c.
  */
-#ifndef SMOE_ROUTER_H
-#define SMOE_ROUTER_H
+#pragma once
 
 #include "base/base.h"
 #include "base/param.h"
@@ -132,5 +131,3 @@ smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_op
 
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);
-
-#endif

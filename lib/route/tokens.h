@@ -2,8 +2,7 @@
  * The functions of Tokens Choice (router_tokens.c), for routers in which a token chooses, or a
  * whole image does (gate.unit).
  */
-#ifndef SMOE_TOKENS_H
-#define SMOE_TOKENS_H
+#pragma once
 
 #include "route/gate.h"
 
@@ -39,5 +38,3 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass);
  * of balance, or 0. smoe_gate_backward is the second part. */
 void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass);
 void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass);
-
-#endif

@@ -3,8 +3,7 @@
  * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread, but
  * for one thing: the sparse plan rounds z - price to `real` before it orders tokens.
  */
-#ifndef SMOE_TRANSPORT_H
-#define SMOE_TRANSPORT_H
+#pragma once
 
 #include "route/gate.h"
 
@@ -30,5 +29,3 @@ void smoe_transport_sinkhorn(double *plan, double *scratch, smoe_transport_gains
  * ranked [n] and scratch [n+E] are scratch. */
 void smoe_transport_sparse(double *plan, double *scratch, smoe_ranked *ranked,
                            smoe_transport_gains gains, size_t k, size_t steps);
-
-#endif

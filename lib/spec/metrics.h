@@ -5,8 +5,7 @@
  * the layer. Adding one: an entry of metrics.def, its paragraph in the man page, and the place that
  * computes it.
  */
-#ifndef SMOE_METRICS_H
-#define SMOE_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ const char *smoe_metric_words(size_t i, const char **words);
 
 /* Whether a number is better than another. A finite number is better than one that is not. */
 bool smoe_metric_is_better(smoe_metric metric, double value, double than);
-
-#endif

@@ -1,7 +1,6 @@
 /* A YAML text as a tree of nodes, for its readers: read.c reads the keys of the table, lists.c
  * those whose value is a list of mappings or texts, sweep.c the section `sweep`. */
-#ifndef SMOE_NODE_H
-#define SMOE_NODE_H
+#pragma once
 
 #include "base/alloc.h"
 #include "spec/schema.h"
@@ -46,5 +45,3 @@ void smoe_node_groups(smoe_reading *reading, int entry, const smoe_node *list);
 void smoe_node_prompts(smoe_reading *reading, int entry, const smoe_node *list);
 /* Reads the section `sweep` (sweep.c). */
 void smoe_node_sweep(smoe_reading *reading, const smoe_node *section);
-
-#endif

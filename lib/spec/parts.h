@@ -2,8 +2,7 @@
  * The parts of a model and the work of its threads, each named once: for the clocks of a pass
  * (base/clock.h, base/team.h), which know them by number, for costs and for benchmarks.
  */
-#ifndef SMOE_PARTS_H
-#define SMOE_PARTS_H
+#pragma once
 
 #include "base/clock.h"
 #include "base/team.h"
@@ -37,5 +36,3 @@ typedef struct smoe_work_entry {
     int work;
 } smoe_work_entry;
 extern const smoe_work_entry smoe_works[SMOE_WORK_COUNT];
-
-#endif

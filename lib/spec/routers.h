@@ -3,8 +3,7 @@
  * in route/. Everything that depends on the router is read from its entry; no code compares its
  * name.
  */
-#ifndef SMOE_SPEC_ROUTERS_H
-#define SMOE_SPEC_ROUTERS_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -77,5 +76,3 @@ typedef struct smoe_moe_shape {
     double capacity;  /* C, as requested */
 } smoe_moe_shape;
 smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens);
-
-#endif

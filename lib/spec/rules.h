@@ -4,8 +4,7 @@
  * table: of spec/rules.def for the keys of specs, of cmd/rules.def for options. Both have this
  * form.
  */
-#ifndef SMOE_SPEC_RULES_H
-#define SMOE_SPEC_RULES_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -49,5 +48,3 @@ const char *smoe_rule_instead(const smoe_rule *rules, size_t count, const char *
 
 /* The words of spec/rules.def, for a resolved smoe_spec (acts.c). */
 smoe_rule_ask smoe_spec_ask;
-
-#endif

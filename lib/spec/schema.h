@@ -2,8 +2,7 @@
  * Internal to lib/spec: the entries of schema.def, the origin of each value, and what reading
  * (read.c), resolving (resolve.c) and writing (write.c) share. Not to be included outside lib/spec.
  */
-#ifndef SMOE_SPEC_SCHEMA_H
-#define SMOE_SPEC_SCHEMA_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -166,5 +165,3 @@ int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem);
 /* The path of an entry as a resolved spec should carry it: absolute where the given one is there,
  * else as given; fresh, NULL for no path. */
 char *smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry);
-
-#endif

@@ -1,7 +1,6 @@
 /* Data sources as specs and commands see them: the entries of spec/sources.def without the code,
  * which is in data/. */
-#ifndef SMOE_SPEC_SOURCES_H
-#define SMOE_SPEC_SOURCES_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -20,5 +19,3 @@ enum {
 };
 
 extern const smoe_source_entry smoe_sources[SMOE_SOURCES]; /* by smoe_source */
-
-#endif

@@ -3,8 +3,7 @@
  * every key are one entry of the schema table (schema.def). This header has the resolved form,
  * which the rest of the program uses.
  */
-#ifndef SMOE_SPEC_H
-#define SMOE_SPEC_H
+#pragma once
 
 #include "base/base.h"
 #include "math/gelu.h"
@@ -622,5 +621,3 @@ bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
  * eval.fewshot.data, where that is given, without augmentation. data.path and data.labels are
  * fresh (NULL: none) and the caller's to free; everything else belongs to `spec`. */
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

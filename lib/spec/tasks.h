@@ -1,7 +1,6 @@
 /* Tasks as specs and models see them: the entries of spec/tasks.def without the code, which is in
  * train/. */
-#ifndef SMOE_SPEC_TASKS_H
-#define SMOE_SPEC_TASKS_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -19,5 +18,3 @@ bool smoe_task_pairs(smoe_loss loss);
 double smoe_task_bias(smoe_loss loss, size_t N);
 /* The initial factor of the cosines of pairs. */
 double smoe_task_factor(smoe_loss loss);
-
-#endif

@@ -5,8 +5,7 @@
  * directory.
  * smoe-checkpoint(5) has the details.
  */
-#ifndef SMOE_CHECKPOINT_H
-#define SMOE_CHECKPOINT_H
+#pragma once
 
 #include "base/param.h"
 #include "comm/comm.h"
@@ -51,5 +50,3 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
  * and, if there is one, an older checkpoint that is intact. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * one is put in place, deleted or found. checkpoint.h writes and reads their files. DIR is the run
  * directory.
  */
-#ifndef SMOE_CHECKPOINTS_H
-#define SMOE_CHECKPOINTS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -78,5 +77,3 @@ int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes every checkpoint and every leftover of an incomplete one; other files stay. */
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

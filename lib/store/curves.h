@@ -3,8 +3,7 @@
  * `smoe watch` and `smoe serve`. Lists of a record are left out. And the runs in folders that are
  * read again and again, with their status: files that have not changed are not read again.
  */
-#ifndef SMOE_CURVES_H
-#define SMOE_CURVES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -54,5 +53,3 @@ typedef struct smoe_follow {
 int smoe_follow_read(smoe_follow *follow, char *const *dir, size_t dirs, bool strict,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_follow_free(smoe_follow *follow);
-
-#endif

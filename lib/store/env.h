@@ -1,6 +1,5 @@
 /* Where and how a run was made: the contents of env.json. */
-#ifndef SMOE_ENV_H
-#define SMOE_ENV_H
+#pragma once
 
 #include <jansson.h>
 
@@ -15,5 +14,3 @@ long long smoe_env_now(void);
 /* `seconds` since 1970 as 2026-01-31T12:00:00Z. Returns buf. */
 enum { SMOE_DATE_TEXT = 32 };
 const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds);
-
-#endif

@@ -4,8 +4,7 @@
  * preprocessor_config.json of Hugging Face and timm, open_clip_config.json). The latter have what
  * shapes do not show: the epsilon of norms, GELU, heads.
  */
-#ifndef SMOE_IMPLIED_H
-#define SMOE_IMPLIED_H
+#pragma once
 
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
@@ -28,5 +27,3 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_C
  * configuration, or if nothing beside a file of another program says what its tensors do not show;
  * fresh; NULL: nothing to say. */
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file);
-
-#endif

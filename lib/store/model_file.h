@@ -3,8 +3,7 @@
  * another file in another storage type. The last two are written in pieces, so a model needs hardly
  * any memory. smoe-checkpoint(5) describes the file.
  */
-#ifndef SMOE_MODEL_FILE_H
-#define SMOE_MODEL_FILE_H
+#pragma once
 
 #include "base/param.h"
 #include "data/dataset.h"
@@ -61,5 +60,3 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored,
                             smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

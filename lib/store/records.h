@@ -1,6 +1,5 @@
 /* The records of a run, as metrics.jsonl has them: the only rule for reading that file. */
-#ifndef SMOE_RECORDS_H
-#define SMOE_RECORDS_H
+#pragma once
 
 #include "base/digest.h"
 
@@ -44,5 +43,3 @@ void smoe_records_free(smoe_records *records);
  * "test/", the split, for an evaluation; "" for training. Returns prefix. */
 enum { SMOE_RECORD_PREFIX = 24 };
 const char *smoe_record_prefix(const json_t *record, char prefix[SMOE_RECORD_PREFIX]);
-
-#endif

@@ -6,8 +6,7 @@
  * Checkpoints appear completely or not at all: a temporary directory, fsync of files and folders,
  * rename. smoe-run(5) has the details.
  */
-#ifndef SMOE_RUN_H
-#define SMOE_RUN_H
+#pragma once
 
 #include "spec/metrics.h"
 #include "store/checkpoint.h"
@@ -128,5 +127,3 @@ int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *
 
 /* Writes the spec of a run. */
 int smoe_run_spec_write(const char *path, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * Compares two runs: settings, environment, records and weights. Only files of the runs are read;
  * no model is trained or evaluated.
  */
-#ifndef SMOE_RUN_COMPARE_H
-#define SMOE_RUN_COMPARE_H
+#pragma once
 
 #include "base/frame.h"
 #include "tensors/safetensors.h"
@@ -40,5 +39,3 @@ typedef struct smoe_weights_difference {
 } smoe_weights_difference;
 void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *a,
                                const smoe_safetensors *b);
-
-#endif

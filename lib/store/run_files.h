@@ -3,8 +3,7 @@
  * made from them or from all its files: metrics.csv, the event file of a record, MANIFEST.sha256.
  * The run writes them (run.c); smoe-run(5) says when.
  */
-#ifndef SMOE_RUN_FILES_H
-#define SMOE_RUN_FILES_H
+#pragma once
 
 #include "store/tfevents.h"
 
@@ -35,5 +34,3 @@ enum { SMOE_SUM_SIZE = 65 }; /* of a SHA-256 in hexadecimal digits */
 /* Writes DIR/MANIFEST.sha256, which `sha256sum -c` reads: all files of the folder and below it, by
  * name, but for itself and links. */
 int smoe_run_manifest(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * sequence of records (length, CRC, data, CRC, little-endian), each an Event of protobuf;
  * tfevents.c lists the fields that are written. Leaves to others: which metrics there are.
  */
-#ifndef SMOE_TFEVENTS_H
-#define SMOE_TFEVENTS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -34,5 +33,3 @@ void smoe_tfevents_close(smoe_tfevents *events);
 
 /* CRC-32C (Castagnoli) of bytes. */
 uint32_t smoe_crc32c(const void *bytes, size_t size);
-
-#endif

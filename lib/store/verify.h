@@ -1,6 +1,5 @@
 /* Verifying the files of a run: digests of checkpoints, checksums of records, links, the spec. */
-#ifndef SMOE_VERIFY_H
-#define SMOE_VERIFY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -28,5 +27,3 @@ void smoe_verify_blame(smoe_verifier *verifier, const char *path, const smoe_err
 void smoe_verify_file(smoe_verifier *verifier, const char *path);
 void smoe_verify_checkpoint(smoe_verifier *verifier, const char *dir);
 void smoe_verify_run(smoe_verifier *verifier, const char *dir);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a sweep varies: axes, from the section `sweep` of a spec, from overrides with lists, or from
  * the options of an ablation. */
-#ifndef SMOE_AXES_H
-#define SMOE_AXES_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -47,5 +46,3 @@ void smoe_axis_clear(smoe_axis *axis);
  * repeated router or seed, or a spec without MoE layers. */
 int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *routers, const char *seeds,
                      smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

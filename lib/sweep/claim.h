@@ -9,8 +9,7 @@
  * of the process that waits for it. Clocks of machines are never compared. Of several processes
  * that take over the same claim one succeeds: that which holds a claim on doing so.
  */
-#ifndef SMOE_CLAIM_H
-#define SMOE_CLAIM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -53,5 +52,3 @@ void smoe_claim_release(smoe_claim *claim);
 /* The holder, "process 123 on host", fresh; NULL: none, as far as can be seen. Of a holder on
  * another machine only the age of the file is known. */
 char *smoe_claim_holder(const char *path);
-
-#endif

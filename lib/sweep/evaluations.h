@@ -7,8 +7,7 @@
  *   DIR/claims/CELL.evaluation-N.npy   the outcome of each image at point N, in the format of
  *                                      outcomes.npy of a run (compare/outcomes.h)
  */
-#ifndef SMOE_EVALUATIONS_H
-#define SMOE_EVALUATIONS_H
+#pragma once
 
 #include "data/scan.h"
 #include "sweep/sweep.h"
@@ -45,5 +44,3 @@ char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point)
  * both. Free it with smoe_sweep_free. SMOE_DATA where results of a trial that is done are lost. */
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep,
                            smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * so the sweep keeps one of its own, DIR/claims/checkpoint: hard links to the files of the model,
  * or copies of them where links cannot be made, as on another file system.
  */
-#ifndef SMOE_KEPT_H
-#define SMOE_KEPT_H
+#pragma once
 
 #include "sweep/sweep.h"
 
@@ -20,5 +19,3 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) SMOE_MU
 
 /* The file to evaluate, fresh: the run's own where none is kept, as earlier versions did. */
 char *smoe_kept_model(const smoe_sweep *sweep);
-
-#endif

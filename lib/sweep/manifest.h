@@ -1,6 +1,5 @@
 /* The manifest of a sweep as a file. */
-#ifndef SMOE_MANIFEST_H
-#define SMOE_MANIFEST_H
+#pragma once
 
 #include "sweep/sweep.h"
 
@@ -16,5 +15,3 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
                           smoe_err *err) SMOE_MUST_CHECK;
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,
                                    smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

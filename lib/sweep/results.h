@@ -1,6 +1,5 @@
 /* The results of a sweep: a table of its trials, summaries over seeds, contrasts, a figure. */
-#ifndef SMOE_RESULTS_H
-#define SMOE_RESULTS_H
+#pragma once
 
 #include "compare/tables.h"
 #include "spec/metrics.h"
@@ -60,5 +59,3 @@ int smoe_results_draw(const smoe_results *results, bool *drawn, smoe_err *err) S
 /* Whether values that rise from point to point look like powers: three or more, all positive, each
  * at least 1.4 times the one before. `value` is sorted in place. */
 bool smoe_results_powers(double *value, size_t n);
-
-#endif

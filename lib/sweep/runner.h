@@ -3,8 +3,7 @@
  * beside other processes that share the sweep. Not here: what a trial does (sweep/trial_run.h), the
  * results, and what is shown of them.
  */
-#ifndef SMOE_RUNNER_H
-#define SMOE_RUNNER_H
+#pragma once
 
 #include "data/scan.h"
 #include "sweep/sweep.h"
@@ -53,5 +52,3 @@ typedef struct smoe_runner_options {
  */
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options,
                     smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

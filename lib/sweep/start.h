@@ -3,8 +3,7 @@
  * another sweep that has the same settings, as far as that sweep varies them. A swept key
  * "start.KEY" is the value of KEY that the start has, where the trial itself has another.
  */
-#ifndef SMOE_START_H
-#define SMOE_START_H
+#pragma once
 
 #include "sweep/sweep.h"
 #include "tensors/init_map.h"
@@ -26,5 +25,3 @@ char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);
 
 /* How a trial of that spec takes the tensors of the model. */
 smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec);
-
-#endif

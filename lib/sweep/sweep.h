@@ -15,8 +15,7 @@
  *
  * err must not be NULL where a function takes one: messages are built up in it.
  */
-#ifndef SMOE_SWEEP_H
-#define SMOE_SWEEP_H
+#pragma once
 
 #include "base/alloc.h" /* with the next two, what most files of this room use */
 #include "base/file.h"
@@ -148,5 +147,3 @@ size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key);
  * stay over seeds and images, those of the loss become intervals over seeds. SMOE_DATA: outcomes
  * that are damaged; SMOE_RUNTIME: the file cannot be written. */
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

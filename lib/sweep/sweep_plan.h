@@ -1,8 +1,7 @@
 /* The plan of a sweep, stated before any trial runs: primary contrasts, the reference, and margins
  * within which settings count as equivalent. The primary contrasts are in the manifest and cannot
  * change once it is written. */
-#ifndef SMOE_SWEEP_PLAN_H
-#define SMOE_SWEEP_PLAN_H
+#pragma once
 
 #include "sweep/sweep.h"
 
@@ -26,5 +25,3 @@ bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);
  * contrasts. */
 int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
                                smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * A trial of a sweep that has a folder: where its files are, the claim on it, its outcome, and
  * whether this process runs it. Running it is in sweep/trial_run.h.
  */
-#ifndef SMOE_TRIAL_H
-#define SMOE_TRIAL_H
+#pragma once
 
 #include "sweep/claim.h"
 #include "sweep/sweep.h"
@@ -76,5 +75,3 @@ size_t smoe_choose_count(const smoe_sweep *sweep);
 int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) SMOE_MUST_CHECK;
 json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
                           smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

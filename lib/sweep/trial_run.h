@@ -1,6 +1,5 @@
 /* One trial of a sweep: trained like any run, then measured from the files of the run. */
-#ifndef SMOE_TRIAL_RUN_H
-#define SMOE_TRIAL_RUN_H
+#pragma once
 
 #include "sweep/evaluations.h"
 #include "train/trainer.h"
@@ -27,5 +26,3 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
  * err; SMOE_DATA where nothing is measured, or the records end before `steps`. err must not be
  * NULL. */
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);
-
-#endif

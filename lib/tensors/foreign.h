@@ -4,8 +4,7 @@
  * and layouts of smoe-checkpoint(5), in memory, so all code that reads models can use them. Other
  * tensors of a file keep their names.
  */
-#ifndef SMOE_FOREIGN_H
-#define SMOE_FOREIGN_H
+#pragma once
 
 #include "tensors/safetensors.h"
 
@@ -31,5 +30,3 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CH
  * those that it has no names for. */
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
                          bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -6,8 +6,7 @@
  * loops keep more than one model in a file, in dictionaries of any name, and wrappers put prefixes
  * before the names of its tensors. A model is where its patch embedding is.
  */
-#ifndef SMOE_FOREIGN_PARTS_H
-#define SMOE_FOREIGN_PARTS_H
+#pragma once
 
 #include "tensors/pickle.h"
 #include "tensors/safetensors.h"
@@ -107,5 +106,3 @@ bool smoe_foreign_place_other(const smoe_foreign_place *at, const smoe_foreign_f
  * without the prefix. */
 const smoe_foreign_rule *smoe_foreign_place_rule(const smoe_foreign_place *at, const char **name,
                                                  char to[SMOE_FOREIGN_NAME]);
-
-#endif

@@ -2,8 +2,7 @@
  * The source of each parameter of a model: the tensor with its name and shape or, if a model starts
  * from the weights of another one (train --init), the corresponding tensor of that model.
  */
-#ifndef SMOE_INIT_MAP_H
-#define SMOE_INIT_MAP_H
+#pragma once
 
 #include "base/param.h"
 #include "tensors/safetensors.h"
@@ -92,5 +91,3 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
 /* "positions resized from 2x2 patches to 4x4" if those of a file are of another grid, fresh; else
  * NULL. */
 char *smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file);
-
-#endif

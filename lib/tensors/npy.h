@@ -1,8 +1,7 @@
 /* .npy files (NumPy format 1.0), little-endian, C order: what --logits, --labels and --dump-routing
  * write, and the outcomes of images, which are read again. A comment in the header, which NumPy
  * skips, has a digest, which reading verifies where it is there. */
-#ifndef SMOE_NPY_H
-#define SMOE_NPY_H
+#pragma once
 
 #include "base/base.h"
 
@@ -34,5 +33,3 @@ int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, si
 /* Checks that a file is unchanged; *sealed: it has a digest. SMOE_DATA: it is not, or is no
  * .npy file. */
 int smoe_npy_verify(const char *path, bool *sealed, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

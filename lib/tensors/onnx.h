@@ -3,8 +3,7 @@
  * buffer that the format is, of which few messages are needed. The graph of a model is in
  * vit/graph.c.
  */
-#ifndef SMOE_ONNX_H
-#define SMOE_ONNX_H
+#pragma once
 
 #include "tensors/safetensors.h"
 
@@ -50,5 +49,3 @@ smoe_onnx_value smoe_onnx_list(smoe_onnx *onnx, const int64_t *values, size_t co
 /* Writes the file; *bytes: its size. SMOE_USAGE where it has more than a protocol buffer can. */
 int smoe_onnx_write(smoe_onnx *onnx, const char *path, const smoe_pair *metadata, size_t pairs,
                     size_t *bytes, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The parameter table in files, and out of them (params_io.c, init_map.c).
  */
-#ifndef SMOE_PARAMS_IO_H
-#define SMOE_PARAMS_IO_H
+#pragma once
 
 #include "tensors/init_map.h"
 
@@ -58,5 +57,3 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
  * double), then also without data; borrowing the slab and the table. Tensors and their names are
  * one piece of fresh memory. */
 smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *slab);
-
-#endif

@@ -3,8 +3,7 @@
  * not known here are empty boxes, which keep the state that the pickle gives them, so the tensors
  * in them are found. A pickle that calls what runs programs is refused.
  */
-#ifndef SMOE_PICKLE_H
-#define SMOE_PICKLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -53,5 +52,3 @@ size_t smoe_pickle_numbers(const smoe_pickle *pickle, const char *key, int64_t *
  * as Python 3 writes bytes for Python 2. */
 const char *smoe_pickle_array(const smoe_pickle *pickle, const char *key, size_t *size,
                               bool *letters);
-
-#endif

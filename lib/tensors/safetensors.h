@@ -3,8 +3,7 @@
  * {"name": {"dtype", "shape", "data_offsets"}, "__metadata__": {string: string}}, then the tensors.
  * smoe-checkpoint(5) describes the format and the names.
  */
-#ifndef SMOE_SAFETENSORS_H
-#define SMOE_SAFETENSORS_H
+#pragma once
 
 #include "base/base.h"
 #include "base/bf16.h"
@@ -136,5 +135,3 @@ int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc,
  * behind. */
 int smoe_safetensors_write(const char *path, const smoe_content *content,
                            smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

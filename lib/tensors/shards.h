@@ -4,8 +4,7 @@
  * model.safetensors opens them if there is only the index (smoe_safetensors_open). An index of .bin
  * files, as older versions of transformers wrote them, is read too.
  */
-#ifndef SMOE_SHARDS_H
-#define SMOE_SHARDS_H
+#pragma once
 
 #include "tensors/safetensors.h"
 
@@ -37,5 +36,3 @@ int smoe_shards_open(smoe_safetensors **file, const char *path, const char *inde
 bool smoe_shards_there(const char *path);
 /* The same of a file in a folder. */
 bool smoe_shards_held(const char *folder, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  * What the module smoe_sentencepiece.so offers: SentencePiece models, which are read by a library
  * in C++. One file in C++ (sentencepiece.cc) behind functions of C.
  */
-#ifndef SMOE_SENTENCEPIECE_H
-#define SMOE_SENTENCEPIECE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +29,4 @@ typedef int smoe_sentencepiece_open(smoe_sentencepiece *pieces, const char *path
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

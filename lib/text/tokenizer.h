@@ -4,8 +4,7 @@
  * a SentencePiece model (NAME.model), or merges of byte pairs as CLIP has them.
  * It is read-only once open, so any number of threads can use it.
  */
-#ifndef SMOE_TOKENIZER_H
-#define SMOE_TOKENIZER_H
+#pragma once
 
 #include "base/base.h"
 #include "spec/spec.h"
@@ -64,5 +63,3 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path,
                             smoe_err *err) SMOE_MUST_CHECK;
 int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *path,
                                       smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

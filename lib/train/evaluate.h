@@ -1,6 +1,5 @@
 /* Evaluation of a model on a split. */
-#ifndef SMOE_EVALUATE_H
-#define SMOE_EVALUATE_H
+#pragma once
 
 #include "data/loader.h"
 #include "train/retrieval.h"
@@ -61,5 +60,3 @@ int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe
 /* The template with the name in each place {}, in which '-' and '_' are blanks. Cut to what fits;
  * returns buf. */
 const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * on any data, not only the data trained on (eval.fewshot.data). Leaves to others: the model, the
  * regression.
  */
-#ifndef SMOE_FEWSHOT_H
-#define SMOE_FEWSHOT_H
+#pragma once
 
 #include "data/dataset.h"
 #include "vit/model.h"
@@ -59,5 +58,3 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
  * class by class, *count of them. */
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
                       uint64_t seed, size_t draw, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * from step to step until the loss grows. The trainer runs it; this file computes the rates and the
  * result.
  */
-#ifndef SMOE_FIND_RATE_H
-#define SMOE_FIND_RATE_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -27,5 +26,3 @@ void smoe_find_rate_step(smoe_find_rate *find, double loss);
 /* The rate at which the running mean of the loss had fallen half of the way to its minimum, to one
  * digit; NAN if there were too few steps. */
 double smoe_find_rate_result(const smoe_find_rate *find);
-
-#endif

@@ -5,8 +5,7 @@
  * (comm/comm.h). Gradients of experts that are sharded over processes have their own tree
  * (vit/expert_parallel.h).
  */
-#ifndef SMOE_GRAD_ACCUM_H
-#define SMOE_GRAD_ACCUM_H
+#pragma once
 
 #include "base/param.h"
 
@@ -36,5 +35,3 @@ void smoe_grad_accum_clear(smoe_params *params);
 
 /* The same tree over vectors x [count,n] of numbers: the sum is in the first. */
 void smoe_grad_accum_sum(double *x, size_t count, size_t n);
-
-#endif

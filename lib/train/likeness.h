@@ -2,8 +2,7 @@
  * How similar two models are on the same images: the logits before and after one was converted into
  * the other (train/upcycle.h, train/prune.h).
  */
-#ifndef SMOE_LIKENESS_H
-#define SMOE_LIKENESS_H
+#pragma once
 
 #include "data/dataset.h"
 #include "tensors/safetensors.h"
@@ -40,5 +39,3 @@ smoe_likeness smoe_likeness_of(const float *before, const float *after, size_t i
 
 /* "logits of 64 images before and after: ..." */
 void smoe_likeness_text(char *buf, size_t size, const smoe_likeness *likeness);
-
-#endif

@@ -4,8 +4,7 @@
  * that are copies of a dense MLP get copies of its moments. Tensors correspond as for the weights
  * (tensors/init_map.h); a tensor without moments in the file starts with zeros.
  */
-#ifndef SMOE_MOMENTS_INIT_H
-#define SMOE_MOMENTS_INIT_H
+#pragma once
 
 #include "base/param.h"
 #include "spec/spec.h"
@@ -26,5 +25,3 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
  * how many came from the file. */
 int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
                            char **text, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

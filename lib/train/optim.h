@@ -3,8 +3,7 @@
  * decay times the learning rate, clipping by the global norm. Leaves to others: the learning rate
  * and the weight decay (schedule.h).
  */
-#ifndef SMOE_OPTIM_H
-#define SMOE_OPTIM_H
+#pragma once
 
 #include "base/param.h"
 #include "comm/comm.h"
@@ -72,5 +71,3 @@ double smoe_adafactor_numbers(const smoe_params *params);
 /* One update from the gradients, which it leaves zero or as they are (smoe_param_streams). */
 void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_t step,
                          double clip);
-
-#endif

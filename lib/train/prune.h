@@ -2,8 +2,7 @@
  * A model with fewer experts, made from a trained one: each MoE layer keeps those with the largest
  * combine weights on given images, or is replaced by a dense MLP, the mean of its experts.
  */
-#ifndef SMOE_PRUNE_H
-#define SMOE_PRUNE_H
+#pragma once
 
 #include "train/likeness.h"
 
@@ -30,5 +29,3 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
 int smoe_prune(smoe_pruned *pruned, smoe_model *to, size_t experts, const smoe_model_source *from,
                const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_pruned_free(smoe_pruned *pruned);
-
-#endif

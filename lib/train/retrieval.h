@@ -2,8 +2,7 @@
  * Retrieval: which captions are nearest to an image, and which images to a caption, among those of
  * a whole split. Recall at k is the share of queries that have a true match among their k nearest.
  */
-#ifndef SMOE_RETRIEVAL_H
-#define SMOE_RETRIEVAL_H
+#pragma once
 
 #include "base/base.h"
 
@@ -28,5 +27,3 @@ void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption)
 
 /* The shares of ranks below each of smoe_recall_at. */
 void smoe_retrieval_recall(double recall[SMOE_RECALLS], const size_t *rank, size_t n);
-
-#endif

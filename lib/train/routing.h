@@ -3,8 +3,7 @@
  * router places tokens (Soft MoE paper, appendix B: token dropping; V-MoE: load of experts). Layers
  * of the soft family have nothing to count.
  */
-#ifndef SMOE_ROUTING_H
-#define SMOE_ROUTING_H
+#pragma once
 
 #include "base/alloc.h"
 #include "store/run.h"
@@ -33,5 +32,3 @@ double smoe_routing_dropped(const smoe_routing *routing);
 /* Adds what was counted over `split` to a record: the metrics TEST_DROPPED and, for each layer,
  * DROPPED and (where choices were made) the lists CHOSEN, PLACED and LOST. */
 void smoe_routing_record(const smoe_routing *routing, const char *split, json_t *record);
-
-#endif

@@ -1,7 +1,6 @@
 /* What an update depends on besides gradients: the learning rate of a step, and the weight decay of
  * a parameter. */
-#ifndef SMOE_SCHEDULE_H
-#define SMOE_SCHEDULE_H
+#pragma once
 
 #include "base/param.h"
 #include "spec/spec.h"
@@ -23,5 +22,3 @@ double smoe_schedule_rate_of(const smoe_train_spec *spec, const smoe_param *para
 /* The weight decay of a parameter: that of its group, or else of its kind (kernels and the head's
  * kernel; biases and norms have none). */
 double smoe_schedule_decay(const smoe_train_spec *spec, const smoe_param *param);
-
-#endif

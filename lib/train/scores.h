@@ -3,8 +3,7 @@
  * class, confusion of classes, and calibration of the probabilities, as tables. The caller passes
  * the images through the model (smoe_evaluate).
  */
-#ifndef SMOE_SCORES_H
-#define SMOE_SCORES_H
+#pragma once
 
 #include "base/frame.h"
 #include "data/dataset.h"
@@ -43,5 +42,3 @@ void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
 void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
                            const smoe_dataset *set, const char *run);
 void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images);
-
-#endif

@@ -17,8 +17,7 @@
  * SMOE_OPTIM_UNIT elements of a slab that nothing is missing from. A unit may have parts in several
  * processes; the one that has its first element gets the others.
  */
-#ifndef SMOE_SHARDED_H
-#define SMOE_SHARDED_H
+#pragma once
 
 #include "base/alloc.h"
 #include "vit/expert_parallel.h"
@@ -74,5 +73,3 @@ typedef struct smoe_sharded_state {
 /* Sets `reader`, which the table needs before its slabs are allocated; borrows both. */
 void smoe_sharded_state_open(smoe_sharded_state *state, const smoe_params *params, smoe_comm *comm,
                              size_t shards, bool moments);
-
-#endif

@@ -2,8 +2,7 @@
  * Soups: the mean of the weights of several models of one shape, evaluated as each of them joins.
  * Leaves to others: finding the models, data sets, printing.
  */
-#ifndef SMOE_SOUP_H
-#define SMOE_SOUP_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -35,5 +34,3 @@ typedef struct smoe_soup_options {
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,
                    const smoe_dataset *set, const smoe_soup_options *options, smoe_eval *soup,
                    smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

@@ -4,8 +4,7 @@
  * metrics of the step. Leaves to others: where batches come from, when there is a record, and
  * checkpoints.
  */
-#ifndef SMOE_STEP_H
-#define SMOE_STEP_H
+#pragma once
 
 #include "train/grad_accum.h"
 #include "train/sharded.h"
@@ -93,5 +92,3 @@ void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm
  * rate; waited_s: seconds of waiting for the loader. */
 void smoe_step_record(json_t *record, const smoe_step *step, double rate, double images_per_s,
                       double waited_s);
-
-#endif

@@ -2,8 +2,7 @@
  * Super-classes from the errors of a classifier: classes that it confuses are grouped together
  * (Mobile V-MoEs, arXiv 2309.04354, which uses another clustering method).
  */
-#ifndef SMOE_SUPERCLASSES_H
-#define SMOE_SUPERCLASSES_H
+#pragma once
 
 #include "train/scores.h"
 
@@ -19,5 +18,3 @@
  */
 int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *prediction,
                       size_t images, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

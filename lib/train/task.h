@@ -2,8 +2,7 @@
  * What a model is trained for: its targets, its loss and its metrics. A task is one file (task_*.c)
  * and one entry of spec/tasks.def, which makes it a value of train.loss.
  */
-#ifndef SMOE_TASK_H
-#define SMOE_TASK_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -64,5 +63,3 @@ bool smoe_task_correct(const real *logits, const real *target, size_t N);
 double smoe_task_probability(const smoe_task *task, const real *logits, size_t N, size_t c);
 
 const smoe_task *smoe_task_of(smoe_loss loss);
-
-#endif

@@ -2,8 +2,7 @@
  * The training loop, shared by train, ablate and sweep. Prints nothing: the caller passes an
  * observer.
  */
-#ifndef SMOE_TRAINER_H
-#define SMOE_TRAINER_H
+#pragma once
 
 #include "store/run.h"
 #include "train/evaluate.h"
@@ -83,5 +82,3 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
 /* With several processes each computes a part of every batch, and process 0 alone writes the
  * records and calls the observer. All write checkpoints. If one process fails, all fail, and the
  * message names it. */
-
-#endif

@@ -3,8 +3,7 @@
  * model. This file adds noise, which makes the copies different, and reports how the function of
  * the model changes. Leaves to others: the copying (tensors/init_map.h).
  */
-#ifndef SMOE_UPCYCLE_H
-#define SMOE_UPCYCLE_H
+#pragma once
 
 #include "train/likeness.h"
 
@@ -20,5 +19,3 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
 int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *set, size_t batch,
                          void (*say)(const void *user, const char *line), const void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

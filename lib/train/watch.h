@@ -2,8 +2,7 @@
  * Watches the losses of a run and makes remarks: on a loss that grows, on one that stays at that of
  * guessing, and on a model that memorises its training images. Training continues in any case.
  */
-#ifndef SMOE_WATCH_H
-#define SMOE_WATCH_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -27,5 +26,3 @@ void smoe_watch_open(smoe_watch *watch, const smoe_spec *spec, const smoe_datase
  * is in watch->text, or NULL. */
 const char *smoe_watch_step(smoe_watch *watch, uint64_t step, double loss);
 const char *smoe_watch_eval(smoe_watch *watch, uint64_t step, double loss);
-
-#endif

@@ -2,8 +2,7 @@
  * The cost of the layers of a model: one entry per layer, added by the layer itself. Sums, bytes of
  * weights and the counts of the papers are left to bench/cost.h.
  */
-#ifndef SMOE_COSTS_H
-#define SMOE_COSTS_H
+#pragma once
 
 #include "base/param.h"
 #include "route/router.h"
@@ -39,5 +38,3 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer);
  * entry can be added to until the next one. */
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) SMOE_PRINTF(5, 6);
-
-#endif

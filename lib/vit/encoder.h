@@ -3,8 +3,7 @@
  * [B,N]. It is one file (encoder_*.c) and one entry of towers.def. A model has the encoder of
  * images, and those that its task needs.
  */
-#ifndef SMOE_ENCODER_H
-#define SMOE_ENCODER_H
+#pragma once
 
 #include "vit/tower.h"
 
@@ -63,5 +62,3 @@ typedef enum smoe_tower_number {
 
 /* The pooled tokens [B,d] of the image encoder, and its width. */
 const real *smoe_encoder_image_features(const smoe_encoder *e);
-
-#endif

@@ -16,8 +16,7 @@
  * differ, and some passes are made by one process only. So each pass begins with a vote of the
  * block, and a process that has no pass of its own serves those of the others until nobody has one.
  */
-#ifndef SMOE_EXPERT_PARALLEL_H
-#define SMOE_EXPERT_PARALLEL_H
+#pragma once
 
 #include "vit/layer.h"
 
@@ -69,5 +68,3 @@ void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass);
  * choice routers those of full buffers. forwards: passes forward of each piece, of which there is
  * one backward. Call it after buffers were reserved or measured. */
 void smoe_expert_parallel_expect(const smoe_moe *l, size_t forwards, smoe_sent *sent);
-
-#endif

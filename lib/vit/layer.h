@@ -10,8 +10,7 @@
  * unless stated otherwise. `parts` are sums of fixed pieces of rows (math/rows.h), and a buffer
  * named dNAME is the gradient of NAME; both are scratch.
  */
-#ifndef SMOE_LAYER_H
-#define SMOE_LAYER_H
+#pragma once
 
 #include "base/base.h"
 #include "base/param.h"
@@ -404,5 +403,3 @@ double smoe_pairs_factor(const smoe_pairs *l);
 double smoe_pairs_bias(const smoe_pairs *l);
 /* unit [B,D]: rows of x divided by their lengths. */
 void smoe_pairs_unit(real *unit, const real *x, size_t B, size_t D);
-
-#endif

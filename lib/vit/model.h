@@ -3,8 +3,7 @@
  * with a text tower beside it, from images and captions to their similarities.
  * Leaves to others: the loss, the optimiser, files.
  */
-#ifndef SMOE_MODEL_H
-#define SMOE_MODEL_H
+#pragma once
 
 #include "base/base.h"
 #include "vit/expert_parallel.h"
@@ -128,5 +127,3 @@ void smoe_model_watch(smoe_model *model, smoe_tower_watch *watch, void *user);
  */
 int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safetensors *weights,
                      size_t *bytes, smoe_err *err) SMOE_MUST_CHECK;
-
-#endif

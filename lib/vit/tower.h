@@ -5,8 +5,7 @@
  * tower owns the residual stream: in training every state of it is kept; in inference there is one
  * state, changed in place, and blocks share their buffers.
  */
-#ifndef SMOE_TOWER_H
-#define SMOE_TOWER_H
+#pragma once
 
 #include "vit/layer.h"
 
@@ -63,5 +62,3 @@ void smoe_tower_stop_at(smoe_tower *t, size_t first);
 bool smoe_tower_nonfinite(const smoe_tower *t, const smoe_pass *pass, char *name, size_t size);
 /* Whether n numbers are finite. */
 bool smoe_tower_finite(const real *x, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* A temporary folder for fuzz targets of parsers that read files by name, and a function that
  * reads a whole data set. */
-#ifndef FUZZ_FILES_H
-#define FUZZ_FILES_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -80,5 +79,3 @@ static inline void fuzz_read(smoe_source source, const char *path, const char *s
     free(target);
     smoe_dataset_free(set);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Vectors of 64 bytes are the compiler's, by halves. What is missing here is an error when a kernel
  * is compiled. MODELLED_BF16 and MODELLED_AMX say which unit the kernels are compiled for.
  */
-#ifndef SMOE_MODELLED_AVX512_H
-#define SMOE_MODELLED_AVX512_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -395,5 +394,3 @@ static inline void modelled_tile_dpbf16ps(int c, int a, int b) {
 #define _tile_release() (void)(modelled_configured = false)
 #define _tile_stored modelled_tile_stored
 #define _tile_zero modelled_tile_zero
-
-#endif

@@ -2,8 +2,7 @@
  * The part of cmocka that the numerical tests use, in one header, for processors that have a
  * compiler but no cmocka. The first failure ends the program.
  */
-#ifndef PORTABLE_CMOCKA_H
-#define PORTABLE_CMOCKA_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,5 +64,3 @@ static inline int portable_run(const struct CMUnitTest *tests, size_t count) {
 }
 #define cmocka_run_group_tests(tests, setup, teardown) \
     portable_run(tests, sizeof tests / sizeof *tests)
-
-#endif

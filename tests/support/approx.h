@@ -1,7 +1,6 @@
 /* Comparison of numbers. cmocka's assert_float_equal compares in single precision and accepts
  * NaN; these functions do neither. */
-#ifndef SMOE_TEST_CLOSE_H
-#define SMOE_TEST_CLOSE_H
+#pragma once
 
 /* |x - right| <= tolerance in double; equal infinities agree, NaN never agrees. */
 #define assert_close(x, right, tolerance) \
@@ -9,5 +8,3 @@
 
 void approx_check(double x, double right, double tolerance, const char *what, const char *file,
                   int line);
-
-#endif

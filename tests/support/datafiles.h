@@ -1,7 +1,6 @@
 /* Data files for tests, made with the libraries of the formats: images, trees, archives. Every
  * failure fails the calling test. */
-#ifndef DATAFILES_H
-#define DATAFILES_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -46,5 +45,3 @@ void datafiles_listed(const smoe_spec *spec, const char *split, const smoe_datas
 /* Opening must fail with that code and a message that contains each of the words; NULL ends the
  * list. */
 void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code, ...);
-
-#endif

@@ -1,7 +1,6 @@
 /* A sample of image folders for tests, as a directory or an archive. Every failure fails the
  * calling test. */
-#ifndef FOLDERS_H
-#define FOLDERS_H
+#pragma once
 
 #include "data/dataset_source.h"
 #include "datafiles.h"
@@ -34,5 +33,3 @@ smoe_dataset *folders_open(const smoe_spec *spec, const char *split);
 void folders_image(const smoe_dataset *set, size_t i, real *pixels, int64_t *label);
 /* All images and labels of two sets must be equal. */
 void folders_assert_equal(const smoe_dataset *a, const smoe_dataset *b);
-
-#endif

@@ -4,8 +4,7 @@
  * 1e-5, rounding contributes about 1e-10 and truncation h^2 L'''/6 as much, so that the tolerance
  * of 1e-6 of an array's largest gradient leaves room for curvature and none for a wrong formula.
  */
-#ifndef SMOE_TEST_GRADCHECK_H
-#define SMOE_TEST_GRADCHECK_H
+#pragma once
 
 #include "base/param.h"
 #include "route/plan.h"
@@ -50,5 +49,3 @@ uint64_t gradcheck_model_mark(const smoe_model *model);
 
 /* Stands for tests of gradients in single precision, in which they cannot be checked. */
 void gradcheck_skipped(void **state);
-
-#endif

@@ -1,7 +1,6 @@
 /* A small model over a few generated images, inspected with every image kept: for tests that
  * compute each statistic again from the weights. Every failure fails the calling test. */
-#ifndef SMOE_TEST_INSPECTED_H
-#define SMOE_TEST_INSPECTED_H
+#pragma once
 
 #include "inspect/inspect.h"
 
@@ -44,5 +43,3 @@ size_t inspect_fixture_row(const smoe_frame *frame, const inspect_fixture *x, si
 
 /* The sample of an image in layer l. */
 const smoe_sample_layer *inspect_fixture_layer(const inspect_fixture *x, size_t image, size_t l);
-
-#endif

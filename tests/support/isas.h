@@ -1,6 +1,5 @@
 /* Running a test program once for every instruction set of this processor. */
-#ifndef SMOE_TEST_ISAS_H
-#define SMOE_TEST_ISAS_H
+#pragma once
 
 #include "math/kernels.h"
 
@@ -11,5 +10,3 @@ extern const char *const isas_all[];
 /* A cmocka test: runs this program again with SMOE_ISA set to each other instruction set; a
  * failure there is a failure here. Does nothing in such a child process. */
 void isas_run_again(void **state);
-
-#endif

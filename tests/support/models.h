@@ -1,7 +1,6 @@
 /* Models small enough for exhaustive tests: 8x8 images in four patches of 4, width 8, two
  * blocks, the second with experts, five classes. Every failure fails the calling test. */
-#ifndef SMOE_TEST_MODELS_H
-#define SMOE_TEST_MODELS_H
+#pragma once
 
 #include "overrides.h"
 #include "vit/model.h"
@@ -25,5 +24,3 @@ typedef struct models_rig {
  * gradcheck_scatter); false if the spec is refused, and then there is nothing to free. */
 bool models_make(models_rig *rig, const char *keys, size_t B, bool train) SMOE_MUST_CHECK;
 void models_free(models_rig *rig);
-
-#endif

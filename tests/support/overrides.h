@@ -1,7 +1,6 @@
 /* Specs for tests as users write them: a YAML text and key=value overrides. Every failure fails
  * the calling test. */
-#ifndef SMOE_TEST_OVERRIDES_H
-#define SMOE_TEST_OVERRIDES_H
+#pragma once
 
 #include "bench/cost.h"
 
@@ -21,5 +20,3 @@ void overrides_parse(smoe_spec *spec, const char *text, const overrides *list);
 /* The cost of that spec; free it with smoe_cost_free. options may be NULL. */
 void overrides_cost(smoe_cost *cost, const char *text, const overrides *list,
                     const smoe_cost_options *options);
-
-#endif

@@ -1,7 +1,6 @@
 /* A single router with its own tokens: for tests of its decisions. Must not be copied, since the
  * router points into it. Every failure fails the calling test. */
-#ifndef SMOE_TEST_ROUTED_H
-#define SMOE_TEST_ROUTED_H
+#pragma once
 
 #include "route/router.h"
 
@@ -32,5 +31,3 @@ real *router_fixture_tensor(router_fixture *r, const char *name);
 
 /* A hash of everything in a plan: any changed bit changes it. */
 uint64_t router_fixture_bits(const smoe_plan *plan);
-
-#endif

@@ -2,8 +2,7 @@
  * not exist yet, and parameters whose values depend on the step. Setup and teardown are
  * cmocka's; *state is the fixture. Every failure fails the calling test, except in functions
  * that return a status. */
-#ifndef SMOE_TEST_RUN_FOLDER_H
-#define SMOE_TEST_RUN_FOLDER_H
+#pragma once
 
 #include "scratch.h"
 #include "store/run.h"
@@ -56,5 +55,3 @@ int run_folder_checkpoint(run_folder *r, smoe_run *run, uint64_t step, uint64_t 
 uint64_t run_folder_restored(run_folder *r, smoe_run *run);
 /* The steps that have a checkpoint, e.g. "1 3 4". */
 void run_folder_assert_kept(const run_folder *r, const char *want);
-
-#endif

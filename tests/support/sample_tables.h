@@ -1,6 +1,5 @@
 /* Small tables and samples with known contents, for tests of drawing. */
-#ifndef SAMPLE_H
-#define SAMPLE_H
+#pragma once
 
 #include "base/frame.h"
 #include "draw/sample.h"
@@ -26,5 +25,3 @@ void sample_tables_init(smoe_frame *frame, const char *name);
 
 /* The frame with that name, which must exist. */
 const smoe_frame *sample_tables_frame(const sample_tables *d, const char *name);
-
-#endif

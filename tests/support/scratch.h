@@ -1,6 +1,5 @@
 /* A temporary folder for a test, and files in it. Every failure fails the calling test. */
-#ifndef SCRATCH_H
-#define SCRATCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ void scratch_assert_same(const char *a, const char *b);
 
 /* Number of entries of a folder, without "." and "..". */
 size_t scratch_entries(const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* Specs that must be valid, or invalid, for the tests of lib/spec. Every failure fails the
  * calling test. */
-#ifndef SPECS_H
-#define SPECS_H
+#pragma once
 
 #include "spec/spec.h"
 
@@ -17,5 +16,3 @@ smoe_spec_text specs_text(const char *text);
 
 /* The spec as YAML in newly allocated memory. */
 char *specs_yaml(const smoe_spec *spec, bool origins);
-
-#endif

@@ -1,7 +1,6 @@
 /* Fixture for tests of sweeps: a temporary folder, and the path of a sweep in it that does not
  * exist yet. Setup and teardown are cmocka's; *state is the fixture. */
-#ifndef WORLD_H
-#define WORLD_H
+#pragma once
 
 #include "scratch.h"
 #include "specs.h"
@@ -28,5 +27,3 @@ void sweep_folder_done(const smoe_sweep *sweep, size_t i, double precision, cons
 
 /* The present results of the trials. */
 smoe_results sweep_folder_results(smoe_sweep *sweep);
-
-#endif

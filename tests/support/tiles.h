@@ -1,7 +1,6 @@
 /* Models of matrix units in C: the result of one block of smoe_matrix_kernels (math/kernels.h),
  * bit by bit. */
-#ifndef SMOE_TEST_TILES_H
-#define SMOE_TEST_TILES_H
+#pragma once
 
 #include "math/kernels.h"
 
@@ -13,5 +12,3 @@ tiles_block tiles_amx, tiles_pairs, tiles_fused, tiles_unfused;
 
 /* A denormal becomes 0 of the same sign. */
 float tiles_flushed(float x);
-
-#endif

@@ -1,7 +1,6 @@
 /* A spec, the folder in which it is trained, and the result: for tests of training from outside.
  * Every failure fails the calling test, except in training_run. */
-#ifndef SMOE_TEST_JOBS_H
-#define SMOE_TEST_JOBS_H
+#pragma once
 
 #include "models.h"
 #include "scratch.h"
@@ -43,5 +42,3 @@ void training_assert_status(const char *dir, const char *word);
 /* metrics.jsonl as a newly allocated array; and a number of a record, which must have it. */
 json_t *training_records(const char *dir);
 double training_number(const json_t *record, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* Zip files in memory, stored without compression, for tests and fuzz targets of their readers. */
-#ifndef ZIPFILE_H
-#define ZIPFILE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -65,5 +64,3 @@ static inline void zipfile_free(zipfile *z) {
     free(z->directory);
     *z = (zipfile){0};
 }
-
-#endif
