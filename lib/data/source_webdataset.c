@@ -19,6 +19,7 @@
  * used are left out, up to one of 100.
  */
 #include "data/archive.h"
+#include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/labels.h"
 #include "spec/tasks.h"
@@ -27,180 +28,9 @@
 #include <jansson.h>
 
 #include <ctype.h>
-#include <search.h>
 #include <unistd.h>
 
-enum {
-    SHARDS = 1000000,
-    SUFFIX = 16,
-    DIGITS = 9,
-    CLASS_TEXT = 1 << 12,
-    JSON_BYTES = 1 << 20,
-    MOST_CLASSES = 10000000
-};
-
-/* ---- classes of samples ---------------------------------------------------------------------- */
-
-/* The name of a class, and its number. */
-typedef struct classname {
-    uint32_t number;
-    char name[];
-} classname;
-
-/* The classes of all samples: numbers, or names, which become numbers in the end. */
-typedef struct classlist {
-    uint32_t *item; /* [count] of one sample after another */
-    size_t count;
-    classname **name; /* [names] in the order in which they came; owned */
-    size_t names;
-    void *tree;    /* the same by name, of tsearch */
-    bool numbered; /* what came first was a number */
-} classlist;
-
-static void classlist_add(classlist *l, uint32_t class) {
-    l->item = smoe_alloc_next(l->item, l->count, sizeof *l->item);
-    l->item[l->count++] = class;
-}
-
-static int mixed(const classlist *l, const char *what, smoe_err *err) {
-    return smoe_fail(err, SMOE_DATA, "the class %s is not a %s, but others are", what,
-                     l->numbered ? "number" : "name");
-}
-
-static int add_number(classlist *l, unsigned long long number, smoe_err *err) {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", number);
-    if (l->names) return mixed(l, text, err);
-    if (number >= MOST_CLASSES)
-        return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST_CLASSES);
-    l->numbered = true;
-    classlist_add(l, (uint32_t)number);
-    return 0;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(((const classname *)a)->name, ((const classname *)b)->name);
-}
-
-/* *number: that of the name, which is new or not. */
-static int classlist_enter(classlist *l, const char *name, uint32_t *number, smoe_err *err) {
-    if (!smoe_text_printable(name))
-        return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
-    classname *own = smoe_alloc(1, sizeof *own + strlen(name) + 1);
-    strcpy(own->name, name);
-    own->number = (uint32_t)l->names;
-    classname **there = tsearch(own, &l->tree, compare_names);
-    if (!there) smoe_alloc_end();
-    if (*there == own) {
-        l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
-        l->name[l->names++] = own;
-    } else {
-        free(own);
-    }
-    *number = (*there)->number;
-    return 0;
-}
-
-static int classlist_name(classlist *l, const char *name, smoe_err *err) {
-    uint32_t number;
-    if (l->numbered) return mixed(l, name, err);
-    if (classlist_enter(l, name, &number, err)) return -1;
-    classlist_add(l, number);
-    return 0;
-}
-
-static char *classlist_trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
-    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
-    return text;
-}
-
-static int nothing(smoe_err *err) {
-    return smoe_fail(err, SMOE_DATA, "no class");
-}
-
-/* Adds the classes of a text: one number or several ("3", "0,2", "[0, 2]"), or one name or several
- * ("cat", "dog;bird"). SMOE_DATA: there is none, or numbers and names are mixed. */
-static int classlist_text(classlist *l, const char *text, smoe_err *err) {
-    static const char numbers[] = "0123456789,;|[] \t\r\n";
-    char *own = smoe_alloc_text(text), *rest = NULL;
-    bool numeric = strspn(own, numbers) == strlen(own);
-    size_t before = l->count;
-    int status = 0;
-    for (char *word = strtok_r(own, numeric ? numbers + 10 : ";|", &rest); word && !status;
-         word = strtok_r(NULL, numeric ? numbers + 10 : ";|", &rest)) {
-        if (numeric)
-            status = add_number(l, strtoull(word, NULL, 10), err);
-        else if (*classlist_trimmed(word))
-            status = classlist_name(l, classlist_trimmed(word), err);
-    }
-    free(own);
-    return status || l->count > before ? status : nothing(err);
-}
-
-/* A number, a text that is the name of one class, or a list of them. */
-static int classlist_json(classlist *l, const json_t *value, smoe_err *err) {
-    size_t before = l->count;
-    int status = 0;
-    if (json_is_integer(value) && json_integer_value(value) >= 0)
-        return add_number(l, (unsigned long long)json_integer_value(value), err);
-    if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
-        return classlist_name(l, json_string_value(value), err);
-    for (size_t i = 0; i < json_array_size(value) && !status; i++) {
-        const json_t *item = json_array_get(value, i);
-        status = json_is_array(item) ? nothing(err) : classlist_json(l, item, err);
-    }
-    return status || l->count > before ? status : nothing(err);
-}
-
-/* Item `from` and those after it, each once. */
-static void classlist_once(classlist *l, size_t from) {
-    size_t kept = from;
-    for (size_t i = from; i < l->count; i++) {
-        size_t k = from;
-        while (k < kept && l->item[k] != l->item[i]) k++;
-        if (k == kept) l->item[kept++] = l->item[i];
-    }
-    l->count = kept;
-}
-
-/* Takes over the numbers of another list, such as that of train, and its names that do not occur
- * here. SMOE_DATA: the other list lacks a name. */
-static int classlist_adopt(classlist *l, const classlist *of, smoe_err *err) {
-    uint32_t number;
-    for (size_t i = 0; i < l->names; i++)
-        if (!tfind(l->name[i], &of->tree, compare_names))
-            return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]->name);
-    for (size_t i = 0; i < of->names; i++)
-        if (classlist_enter(l, of->name[i]->name, &number, err)) return -1;
-    return 0;
-}
-
-/* Names become numbers in the order of the alphabet, and the set gets them as its classes; numbers
- * are classes from 0 to the largest one. */
-static void classlist_settle(classlist *l, smoe_dataset *set) {
-    size_t classes = 1;
-    for (size_t i = 0; i < l->count; i++)
-        if (l->item[i] >= classes) classes = (size_t)l->item[i] + 1;
-    if (!l->names) {
-        smoe_dataset_name_classes(set, NULL, classes);
-        return;
-    }
-    SMOE_FREED const char **name = smoe_alloc(l->names, sizeof *name);
-    for (size_t k = 0; k < l->names; k++) name[k] = l->name[k]->name;
-    (void)smoe_texts_sort(name, l->names);
-    for (size_t k = 0; k < l->names; k++)
-        l->name[k]->number = (uint32_t)smoe_texts_find(name, l->names, l->name[k]->name);
-    for (size_t i = 0; i < l->count; i++) l->item[i] = l->name[l->item[i]]->number;
-    smoe_dataset_name_classes(set, name, l->names);
-}
-
-static void classlist_free(classlist *l) {
-    tdestroy(l->tree, free);
-    free(l->name);
-    free(l->item);
-    *l = (classlist){0};
-}
+enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 1 << 12, JSON_BYTES = 1 << 20 };
 
 /* ---- what a split has ---------------------------------------------------------------------- */
 
@@ -218,7 +48,7 @@ typedef struct store {
     size_t shards;
     sample *sample;
     size_t samples;
-    classlist list;
+    smoe_classlist list;
     smoe_labels *labels;     /* data.labels, or NULL */
     const char *label_field; /* of json with the classes, "": json itself; NULL: cls has them */
     bool labelled;           /* the first sample has a class, and so must all */
@@ -242,7 +72,7 @@ static void store_free(store *s) {
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
     free(s->open.key);
     free(s->image_name);
-    classlist_free(&s->list);
+    smoe_classlist_free(&s->list);
     smoe_labels_free(s->labels);
     free(s->field);
     free(s->shard);
@@ -434,7 +264,7 @@ static void webdataset_look_up(store *s) {
     s->has_label = true;
     if (!row) smoe_fail(&s->no_class, SMOE_DATA, "no row");
     for (size_t k = 0; k < n && !s->no_class.code; k++)
-        if (classlist_name(&s->list, name[k], &s->no_class)) return;
+        if (smoe_classlist_name(&s->list, name[k], &s->no_class)) return;
 }
 
 static int end_sample(store *s, smoe_err *err) {
@@ -451,7 +281,7 @@ static int end_sample(store *s, smoe_err *err) {
         s->list.count = s->open.class_at;
         return status;
     }
-    classlist_once(&s->list, s->open.class_at);
+    smoe_classlist_once(&s->list, s->open.class_at);
     s->sample = smoe_alloc_next(s->sample, s->samples, sizeof *s->sample);
     if (!s->samples) s->labelled = s->has_label;
     s->sample[s->samples++] = s->open;
@@ -469,12 +299,12 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
     if (read_place(s, &bytes, s->open.shard, m->at, (size_t)m->size, err)) return -1;
     if (!s->label_field) {
-        (void)!classlist_text(&s->list, (char *)bytes, why);
+        (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
     } else {
         json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, NULL);
         const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
         if (value)
-            (void)!classlist_json(&s->list, value, why);
+            (void)!smoe_classlist_json(&s->list, value, why);
         else
             smoe_fail(why, SMOE_DATA, object ? "no %s" : "damaged %s",
                       *s->label_field ? s->label_field : "class");
@@ -557,7 +387,7 @@ static int adopt_names(store *s, const char *split, smoe_err *err) {
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
     if (list_shards(&train, s->set, "train", err) || read_shards(&train, s->set->scan, err))
         return -1;
-    if (!classlist_adopt(&s->list, &train.list, err)) return 0;
+    if (!smoe_classlist_adopt(&s->list, &train.list, err)) return 0;
     return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
 }
 
@@ -571,7 +401,7 @@ static void webdataset_give_labels(smoe_dataset *set, const store *s) {
 static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
     int status = smoe_labels_open(&s->labels, spec, err);
     for (size_t k = 0; s->labels && k < s->labels->classes && !status; k++)
-        status = classlist_name(&s->list, s->labels->all[k], err);
+        status = smoe_classlist_name(&s->list, s->labels->all[k], err);
     s->list.count = 0; /* only the names */
     return status;
 }
@@ -594,10 +424,10 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
-    classlist_settle(&s->list, set);
+    smoe_classlist_settle(&s->list, set);
     webdataset_give_labels(set, s);
     webdataset_limit(set);
-    classlist_free(&s->list);
+    smoe_classlist_free(&s->list);
     return 0;
 }
 

@@ -1,30 +1,19 @@
 /*
- * Reading and writing safetensors. Everything is checked: in an accepted file the tensors have
- * unique names and cover the data exactly, in bounds, without holes or overlaps. Files that are
- * written get a digest of all their bytes. What the tensors mean is for params_io.c.
+ * Reading safetensors; safetensors_write.c writes them. Everything is checked: in an accepted file
+ * the tensors have unique names and cover the data exactly, in bounds, without holes or overlaps.
+ * What the tensors mean is for params_io.c.
  */
 #include "tensors/safetensors.h"
-#include "base/alloc.h"
-#include "base/digest.h"
-#include "base/file.h"
+#include "tensors/safetensors_file.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <sys/mman.h>
-#include <zlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are read and written as they lie");
 _Static_assert(sizeof(size_t) == 8, "offsets of the format are 64 bits");
 
 static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's limit */
-enum { LENGTH = 8 }; /* bytes of the header's length, which the file begins with */
-static const char METADATA[] = "__metadata__";
-
-/* Keys of the metadata: the digest of all bytes of the file, with its digits as zeros; and the name
- * of that key, so that damage to the name is detected. */
-#define DIGEST "smoe.xxh3"
-static const char NO_DIGEST[] = "0000000000000000", HAS_DIGEST[] = "smoe.digest";
 
 struct smoe_safetensors {
     char *path;
@@ -181,12 +170,12 @@ static void metadata_check(const json_t *metadata, const char *path, smoe_err *e
     const char *key;
     json_t *value;
     if (!json_is_object(metadata))
-        smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, METADATA);
+        smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, SMOE_SAFETENSORS_METADATA);
     json_object_foreach((json_t *)metadata, key, value) {
         shown name;
         if (!json_is_string(value))
             smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path,
-                           METADATA, safetensors_show(&name, key));
+                           SMOE_SAFETENSORS_METADATA, safetensors_show(&name, key));
     }
 }
 
@@ -230,7 +219,7 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
     json_t *value;
     smoe_err found = {0};
     json_object_foreach(file->header, key, value) {
-        if (strcmp(key, METADATA) != 0)
+        if (strcmp(key, SMOE_SAFETENSORS_METADATA) != 0)
             (void)entry_read(&spans[count++], key, value, data_size, file->path, &found);
         else
             metadata_check(value, file->path, &found);
@@ -252,23 +241,23 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
 /* The length at the front of the file, checked against it. */
 static int length_read(uint64_t *length, const char *bytes, size_t size, const char *path,
                        smoe_err *err) {
-    if (size < LENGTH)
+    if (size < SMOE_SAFETENSORS_LENGTH)
         return smoe_fail(err, SMOE_DATA, "%s: %zu bytes are too few for a safetensors file", path,
                          size);
-    memcpy(length, bytes, LENGTH);
+    memcpy(length, bytes, SMOE_SAFETENSORS_LENGTH);
     if (*length > HEADER_MOST)
         return smoe_fail(err, SMOE_DATA,
                          "%s: offset 0: a header of %" PRIu64 " bytes, more than the %" PRIu64
                          " allowed; not a safetensors file?",
                          path, *length, HEADER_MOST);
-    if (*length > size - LENGTH)
+    if (*length > size - SMOE_SAFETENSORS_LENGTH)
         return smoe_fail(err, SMOE_DATA,
                          "%s: offset 0: a header of %" PRIu64
                          " bytes goes past the end of the file (%zu bytes)",
                          path, *length, size);
-    if (!*length || bytes[LENGTH] != '{')
+    if (!*length || bytes[SMOE_SAFETENSORS_LENGTH] != '{')
         return smoe_fail(err, SMOE_DATA, "%s: offset %d: the header does not start with '{'", path,
-                         LENGTH);
+                         SMOE_SAFETENSORS_LENGTH);
     return 0;
 }
 
@@ -278,16 +267,18 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     uint64_t length = 0;
     if (length_read(&length, bytes, size, path, err)) return -1;
     smoe_safetensors *file = smoe_alloc(1, sizeof *file);
-    const char *header = (const char *)bytes + LENGTH;
+    const char *header = (const char *)bytes + SMOE_SAFETENSORS_LENGTH;
     file->path = smoe_alloc_text(path);
     file->bytes = bytes;
     file->size = size;
     json_error_t bad;
     shown text;
     file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
-    int status = file->header ? header_read(file, header + length, size - LENGTH - length, err)
-                              : smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
-                                          LENGTH + bad.position, safetensors_show(&text, bad.text));
+    int status =
+        file->header
+            ? header_read(file, header + length, size - SMOE_SAFETENSORS_LENGTH - length, err)
+            : smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
+                        SMOE_SAFETENSORS_LENGTH + bad.position, safetensors_show(&text, bad.text));
     if (!status) return *result = file, 0;
     smoe_safetensors_free(file);
     return -1;
@@ -319,11 +310,11 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
     file->path = smoe_alloc_text(path);
     file->note = smoe_alloc_text(note);
     file->arena = *arena;
-    file->header = json_pack("{s:{}}", METADATA);
+    file->header = json_pack("{s:{}}", SMOE_SAFETENSORS_METADATA);
     file->tensor = smoe_alloc(content->count, sizeof *file->tensor);
     for (size_t i = 0; i < content->pairs; i++)
-        json_object_set_new(json_object_get(file->header, METADATA), content->pair[i].key,
-                            json_string(content->pair[i].value));
+        json_object_set_new(json_object_get(file->header, SMOE_SAFETENSORS_METADATA),
+                            content->pair[i].key, json_string(content->pair[i].value));
     for (size_t i = 0; i < content->count && !status; i++) {
         smoe_tensor *t = &file->tensor[file->count++];
         size_t type = type_of(tensors[i].type);
@@ -362,10 +353,8 @@ const char *smoe_safetensors_note(const smoe_safetensors *file) {
     return file->note;
 }
 
-/* The place of the digits in the header. The writer uses no blanks, and quotes inside JSON strings
- * are escaped, so no other text looks like this key. NULL: not found. */
-static const char *digest_place(const char *header, size_t size) {
-    static const char before[] = "\"" DIGEST "\":\"";
+const char *smoe_safetensors_digits(const char *header, size_t size) {
+    static const char before[] = "\"" SMOE_SAFETENSORS_DIGEST "\":\"";
     const char *at = memmem(header, size, before, sizeof before - 1);
     if (at) at += sizeof before - 1;
     return at && size - (size_t)(at - header) > SMOE_DIGEST_DIGITS ? at : NULL;
@@ -374,7 +363,8 @@ static const char *digest_place(const char *header, size_t size) {
 bool smoe_safetensors_has_digest(const smoe_safetensors *file) {
     for (size_t i = 1; i < file->parts; i++)
         if (!smoe_safetensors_has_digest(file->part[i])) return false;
-    return smoe_safetensors_metadata(file, DIGEST) || smoe_safetensors_metadata(file, HAS_DIGEST);
+    return smoe_safetensors_metadata(file, SMOE_SAFETENSORS_DIGEST) ||
+           smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
 }
 
 static int verify_parts(const smoe_safetensors *file, smoe_err *err) {
@@ -385,19 +375,20 @@ static int verify_parts(const smoe_safetensors *file, smoe_err *err) {
 
 int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     if (file->parts) return verify_parts(file, err);
-    const char *want = smoe_safetensors_metadata(file, DIGEST), *end = file->bytes + file->size;
+    const char *want = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_DIGEST),
+               *end = file->bytes + file->size;
     if (!smoe_safetensors_has_digest(file)) return 0;
     if (!want) want = "absent";
-    const char *at = digest_place(file->bytes, file->size);
+    const char *at = smoe_safetensors_digits(file->bytes, file->size);
     char have[SMOE_DIGEST_DIGITS + 1] = "";
     shown text;
     smoe_digest *digest = smoe_digest_new();
     if (!digest) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
-    const char *named = smoe_safetensors_metadata(file, HAS_DIGEST);
-    if (at && named && !strcmp(named, DIGEST) && strlen(want) == SMOE_DIGEST_DIGITS &&
-        !memcmp(at, want, SMOE_DIGEST_DIGITS)) {
+    const char *named = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
+    if (at && named && !strcmp(named, SMOE_SAFETENSORS_DIGEST) &&
+        strlen(want) == SMOE_DIGEST_DIGITS && !memcmp(at, want, SMOE_DIGEST_DIGITS)) {
         smoe_digest_add(digest, file->bytes, (size_t)(at - file->bytes));
-        smoe_digest_add(digest, NO_DIGEST, SMOE_DIGEST_DIGITS);
+        smoe_digest_add(digest, SMOE_SAFETENSORS_ZEROS, SMOE_DIGEST_DIGITS);
         at += SMOE_DIGEST_DIGITS;
         smoe_digest_add(digest, at, (size_t)(end - at));
         smoe_digest_text(digest, have);
@@ -408,8 +399,8 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
         err, SMOE_DATA,
         "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
         "damaged, or changed by another program, which should have removed %s and %s",
-        file->path, *have ? have : "not where smoe puts it", DIGEST, safetensors_show(&text, want),
-        DIGEST, HAS_DIGEST);
+        file->path, *have ? have : "not where smoe puts it", SMOE_SAFETENSORS_DIGEST,
+        safetensors_show(&text, want), SMOE_SAFETENSORS_DIGEST, SMOE_SAFETENSORS_HAS);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {
@@ -427,16 +418,17 @@ const smoe_tensor *smoe_safetensors_find(const smoe_safetensors *file, const cha
 }
 
 const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *key) {
-    return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
+    return json_string_value(
+        json_object_get(json_object_get(file->header, SMOE_SAFETENSORS_METADATA), key));
 }
 
 size_t smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs) {
-    json_t *metadata = json_object_get(file->header, METADATA), *value;
+    json_t *metadata = json_object_get(file->header, SMOE_SAFETENSORS_METADATA), *value;
     const char *key;
     size_t count = 0;
     *pairs = smoe_alloc(json_object_size(metadata), sizeof **pairs);
     json_object_foreach(metadata, key, value) {
-        if (strcmp(key, DIGEST) && strcmp(key, HAS_DIGEST))
+        if (strcmp(key, SMOE_SAFETENSORS_DIGEST) && strcmp(key, SMOE_SAFETENSORS_HAS))
             (*pairs)[count++] = (smoe_pair){key, json_string_value(value)};
     }
     return count;
@@ -458,175 +450,4 @@ void smoe_safetensors_free(smoe_safetensors *file) {
     free(file->note);
     free(file->path);
     free(file);
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-enum { ALIGN = 64 }; /* the header ends at a multiple of this many bytes */
-
-/* Larger elements first keeps every tensor aligned to its own type. */
-static int write_order(const void *a, const void *b) {
-    const smoe_tensor *x = *(const smoe_tensor *const *)a, *y = *(const smoe_tensor *const *)b;
-    size_t p = smoe_dtype_bytes(x->dtype), q = smoe_dtype_bytes(y->dtype);
-    return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
-}
-
-/* The tensors in the order of writing, fresh. */
-static const smoe_tensor **ordered(const smoe_tensor *tensors, size_t count) {
-    const smoe_tensor **order = smoe_alloc(count, sizeof *order);
-    for (size_t i = 0; i < count; i++) order[i] = &tensors[i];
-    qsort(order, count, sizeof *order, write_order);
-    return order;
-}
-
-/* `crc` of what is before the tensor, with its bytes after it: in parallel pieces, put together in
- * their order. */
-static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
-    enum { PIECE = 1 << 20, PIECES = 64 };
-    const unsigned char *data = t->data;
-    size_t bytes = t->size * smoe_dtype_bytes(t->dtype);
-    for (size_t first = 0; first < bytes; first += (size_t)PIECES * PIECE) {
-        uLong part[PIECES];
-        uInt size[PIECES];
-        size_t pieces = (bytes - first + PIECE - 1) / PIECE;
-        if (pieces > PIECES) pieces = PIECES;
-#pragma omp parallel for schedule(static) if (pieces > 1)
-        for (size_t p = 0; p < pieces; p++) {
-            size_t begin = first + p * PIECE, left = bytes - begin;
-            size[p] = (uInt)(left < PIECE ? left : PIECE);
-            part[p] = crc32(0, data + begin, size[p]);
-        }
-        for (size_t p = 0; p < pieces; p++) crc = crc32_combine(crc, part[p], size[p]);
-    }
-    return crc;
-}
-
-static void *piece_room(void) {
-    return smoe_alloc(SMOE_TENSOR_PIECE, sizeof(double));
-}
-
-/* The same of a tensor that is not in memory. */
-static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
-    size_t bytes = smoe_dtype_bytes(t->dtype);
-    SMOE_FREED void *piece = piece_room();
-    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
-        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
-        if (t->source(t->user, t, first, count, piece, err)) return -1;
-        *crc = crc32_z(*crc, piece, count * bytes);
-    }
-    return 0;
-}
-
-int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
-    SMOE_FREED const smoe_tensor **order = ordered(tensors, count);
-    uLong sum = 0;
-    int status = 0;
-    for (size_t i = 0; i < count && !status; i++) {
-        if (order[i]->source)
-            status = source_crc(&sum, order[i], err);
-        else
-            sum = tensor_crc(sum, order[i]);
-    }
-    *crc = (uint32_t)sum;
-    return status;
-}
-
-static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {
-    json_t *shape = json_array();
-    for (int i = 0; i < t->ndim; i++)
-        json_array_append_new(shape, json_integer((json_int_t)t->dim[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", smoe_dtype_name(t->dtype), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)end);
-}
-
-/* The header as text, metadata first, tensors in their order; fresh, NULL where a name is given
- * twice or is no UTF-8. */
-static char *header_make(const smoe_tensor *const *order, size_t count, const smoe_pair *metadata,
-                         size_t pairs) {
-    json_auto_t *header = json_object();
-    json_t *inner = pairs ? json_object() : NULL;
-    int bad = 0;
-    for (size_t i = 0; i < pairs; i++)
-        bad |= json_object_set_new(inner, metadata[i].key, json_string(metadata[i].value));
-    if (pairs) json_object_set_new(header, METADATA, inner);
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t end = at + order[i]->size * smoe_dtype_bytes(order[i]->dtype);
-        bad |= json_object_get(header, order[i]->name) != NULL;
-        bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
-        at = end;
-    }
-    return bad ? NULL : json_dumps(header, JSON_COMPACT);
-}
-
-/* A file being written, and the digest of what was put so far; NULL: it gets none. */
-typedef struct output {
-    smoe_file file;
-    smoe_digest *digest;
-} output;
-
-static int output_put(output *out, const void *bytes, size_t size, smoe_err *err) {
-    if (out->digest) smoe_digest_add(out->digest, bytes, size);
-    return smoe_file_put(&out->file, bytes, size, err);
-}
-
-static int header_put(output *out, const char *header, smoe_err *err) {
-    static const char spaces[ALIGN + 1] =
-        "                                                                ";
-    size_t size = strlen(header), padding = (ALIGN - (LENGTH + size) % ALIGN) % ALIGN;
-    uint64_t length = size + padding;
-    if (output_put(out, &length, LENGTH, err)) return -1;
-    if (output_put(out, header, size, err)) return -1;
-    return output_put(out, spaces, padding, err);
-}
-
-/* Writes the digest to its place in the header. */
-static int digest_put(output *out, const char *header, smoe_err *err) {
-    char text[SMOE_DIGEST_DIGITS + 1];
-    const char *at = digest_place(header, strlen(header));
-    if (!out->digest || !at) return 0;
-    smoe_digest_text(out->digest, text);
-    return smoe_file_patch(&out->file, LENGTH + (size_t)(at - header), text, SMOE_DIGEST_DIGITS,
-                           err);
-}
-
-/* The bytes of one tensor, from memory or from its source a piece at a time. */
-static int tensor_put(output *out, const smoe_tensor *t, smoe_err *err) {
-    size_t bytes = smoe_dtype_bytes(t->dtype);
-    if (!t->source) return output_put(out, t->data, t->size * bytes, err);
-    SMOE_FREED void *piece = piece_room();
-    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
-        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
-        if (t->source(t->user, t, first, count, piece, err)) {
-            smoe_file_abandon(&out->file);
-            return -1;
-        }
-        if (output_put(out, piece, count * bytes, err)) return -1;
-    }
-    return 0;
-}
-
-int smoe_safetensors_write(const char *path, const smoe_content *content, smoe_err *err) {
-    output out = {.digest = NULL};
-    size_t count = content->count, pairs = content->pairs;
-    if (smoe_file_create(&out.file, path, err)) return -1;
-    SMOE_FREED const smoe_tensor **order = ordered(content->tensor, count);
-    SMOE_FREED smoe_pair *all = smoe_alloc(pairs + 2, sizeof *all);
-    if (pairs) memcpy(all, content->pair, pairs * sizeof *all);
-    if (out.file.temporary) { /* what is no file cannot be patched */
-        out.digest = smoe_digest_new();
-        all[pairs++] = (smoe_pair){HAS_DIGEST, DIGEST};
-        all[pairs++] = (smoe_pair){DIGEST, NO_DIGEST};
-    }
-    SMOE_FREED char *header = header_make(order, count, all, pairs);
-    int status = header ? header_put(&out, header, err) : -1;
-    if (!header) smoe_file_abandon(&out.file);
-    if (!header)
-        smoe_fail(err, SMOE_RUNTIME,
-                  "%s: cannot create the header: a name that is duplicate or not UTF-8", path);
-    for (size_t i = 0; i < count && !status; i++) status = tensor_put(&out, order[i], err);
-    if (!status) status = digest_put(&out, header, err);
-    if (!status) status = smoe_file_commit(&out.file, err);
-    smoe_digest_free(out.digest);
-    return status;
 }
