@@ -71,6 +71,7 @@ void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, c
             continue;
         smoe_text_list(known, sizeof known, "%.*s", (int)length, name);
     }
-    smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
+    smoe_reading_problem(reading, where, shown, "unknown key%s; known here: %s%s",
+                         smoe_value_ascii(leaf) ? "" : ", which is not all ASCII", known,
                          *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */
 }

@@ -8,10 +8,16 @@
 #include <math.h>
 #include <strings.h>
 
+bool smoe_value_ascii(const char *text) {
+    while (*text && (unsigned char)*text < 128) text++;
+    return !*text;
+}
+
 int smoe_value_expected(char *problem, const char *expected, const char *text) {
     char shown[64];
-    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'", expected,
-             smoe_text_shown(text, shown, sizeof shown));
+    bool alike = strstr(expected, "number") && !smoe_value_ascii(text); /* a minus of a PDF */
+    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s", expected,
+             smoe_text_shown(text, shown, sizeof shown), alike ? ", which is not all ASCII" : "");
     return -1;
 }
 

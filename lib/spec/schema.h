@@ -149,6 +149,8 @@ int smoe_value_whole(const smoe_schema_entry *entry, const char *text, double *n
 int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
                     char *problem);
 int smoe_value_bool(const char *text, bool *value, char *problem);
+/* Whether all bytes of a key or a value are ASCII. */
+bool smoe_value_ascii(const char *text);
 /* Says in the problem that something else was expected than the text; -1. */
 int smoe_value_expected(char *problem, const char *expected, const char *text);
 #define SMOE_DIGITS "0123456789"

@@ -36,11 +36,14 @@ static const char *cpu_model(char *buf, size_t size) {
     return buf;
 }
 
+static const long long YEAR_9999 = 253402300799; /* its last second */
+
 long long smoe_env_now(void) {
     const char *given = getenv("SOURCE_DATE_EPOCH");
     char *end;
     long long seconds = given ? strtoll(given, &end, 10) : 0;
-    return given && *given && !*end && seconds >= 0 ? seconds : (long long)time(NULL);
+    bool dated = given && *given && !*end && seconds >= 0 && seconds <= YEAR_9999;
+    return dated ? seconds : (long long)time(NULL);
 }
 
 const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds) {

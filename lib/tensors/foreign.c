@@ -427,7 +427,8 @@ static int foreign_make(smoe_safetensors **made, smoe_foreign_file *f, const cha
 }
 
 bool smoe_foreign_begins(const void *bytes, size_t size) {
-    return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || smoe_foreign_is_legacy(bytes));
+    bool zip = size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || !memcmp(bytes, "PK\5\6", 4));
+    return zip || (size >= 4 && smoe_foreign_is_legacy(bytes));
 }
 
 int smoe_foreign_open(smoe_safetensors **made, const void *bytes, size_t size, const char *path,
