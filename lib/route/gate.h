@@ -25,9 +25,10 @@ typedef struct smoe_gate {
     double *lse;  /* [tokens] log(sum exp noisy), where there is a z-loss */
 } smoe_gate;
 
-/* A token and its score. */
+/* A token and its score; in double, because prices of a transport plan bring scores close together
+ * (transport.c). */
 typedef struct smoe_ranked {
-    real score;
+    double score;
     int32_t index;
 } smoe_ranked;
 

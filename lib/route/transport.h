@@ -1,7 +1,6 @@
 /*
  * Transport of n tokens, of mass 1 each, to E experts that take n/E each; a unit from token t to
- * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread, but
- * for one thing: the sparse plan rounds z - price to `real` before it orders tokens.
+ * expert e gains z_te. Two routers choose by such plans Pi [n,E]. All in double, by one thread.
  */
 #pragma once
 
