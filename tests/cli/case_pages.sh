@@ -76,7 +76,7 @@ awk -F '|' -v results="$ROOT/experiments/results" "$split"'
         if (kind == "exploratory" && finding != "") say("is a primary contrast of its sweep: write primary")
         if (decided && word != "**" finding "**") say("primary.csv says " finding ", not " word ": an open contrast belongs under Undecided")
         if (open && finding != "" && finding != "open") say("primary.csv says " finding ": move the row under Decided")
-        if (kind == "exploratory" && word !~ /^withdrawn/) {
+        if (kind == "exploratory") {
             wanted = (1 in excludes) ? "suggests" : verdict ~ /^equivalent/ ? "suggests equivalence" : "open"
             if (index(word, wanted) != 1) say("its interval " (1 in excludes ? "excludes" : "includes") " 0: the finding begins with " wanted ", not " word)
         }
