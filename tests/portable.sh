@@ -65,12 +65,13 @@ else
     cat >"$work/compile" <<EOF
 for f; do
     case \$f in lib/math/kern_*) how='$KERNEL' ;; *) how='$STRICT' ;; esac
-    $cross $HEADER_FLAGS \$how -isystem $work/include -Itests/portable \
-        -Wno-unknown-pragmas -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
+    $cross $HEADER_FLAGS \$how -isystem $work/include -Itests/portable -DXXH_INLINE_ALL \
+        -Wno-unknown-pragmas -ffunction-sections -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
 done
 EOF
+    # Programs link statically with the library alone; parts of it that need other libraries are left out by the linker.
     tests="base/test_base math/test_gemm math/test_kernels math/test_matrix math/test_stats tensors/test_npy train/test_task train/test_optim vit/test_grad"
-    helpers=$(ls tests/support/*.c)
+    helpers=$(ls tests/support/*.c tests/portable/*.c)
     ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/$t.c; done) |
         xargs -P "$(nproc 2>/dev/null || echo 1)" -n 8 sh "$work/compile" >"$out"
     verdict "sources that do not compile for aarch64, or with warnings"
@@ -79,7 +80,7 @@ EOF
     else
         aarch64-linux-gnu-ar rcs "$work/all.a" "$work"/lib_*.o $(for h in $helpers; do echo "$work/$(echo $h | tr / _).o"; done)
         for t in $tests; do
-            $cross -static -fopenmp -pthread -o "$work/test" "$work/tests_$(echo $t | tr / _).c.o" "$work/all.a" -lm >"$out" 2>&1 &&
+            $cross -static -fopenmp -pthread -Wl,--gc-sections -o "$work/test" "$work/tests_$(echo $t | tr / _).c.o" "$work/all.a" -lm >"$out" 2>&1 &&
                 : >"$out" && { "$qemu" "$work/test" >"$work/log" 2>&1 || tail -n 5 "$work/log" >"$out"; }
             verdict "$t on aarch64"
         done

@@ -66,21 +66,17 @@ static bool has_amx(void) {
            !syscall(SYS_arch_prctl, ASK, TILE_DATA);
 }
 #endif
-#endif
-static bool isa_always(void) {
-    return true;
-}
 
 /* Dot products of pairs in BF16 are worth having: Intel's take as long as four multiply-adds (83
  * against 170 GFLOP/s per thread on Emerald Rapids), so that rounding and multiply-adds are faster
  * there. */
 static bool dot_products_pay(void) {
-#ifdef __x86_64__
     __builtin_cpu_init();
     return !__builtin_cpu_is("intel");
-#else
-    return false;
+}
 #endif
+static bool isa_always(void) {
+    return true;
 }
 
 /* From the widest to the narrowest. */
