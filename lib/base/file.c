@@ -320,6 +320,10 @@ bool smoe_file_holds(const char *folder, const char *name) {
     return !access(path, F_OK);
 }
 
+bool smoe_file_is_absent(const char *path) {
+    return access(path, F_OK) && errno == ENOENT;
+}
+
 int smoe_file_sync(const char *path, smoe_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path);

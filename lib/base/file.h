@@ -74,6 +74,10 @@ bool smoe_file_is_pointer(const void *bytes, size_t size);
 bool smoe_file_is_folder(const char *path);
 bool smoe_file_holds(const char *folder, const char *name);
 
+/* Whether there is nothing of that name; false also where that cannot be found out, so that reading
+ * it fails and says why. */
+bool smoe_file_is_absent(const char *path);
+
 /* Syncs a file, or a folder, so that a renamed or removed name in it survives a power cut. */
 int smoe_file_sync(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,12 +1,11 @@
 /* Reading the outcomes of test images; see outcomes.h. */
 #include "compare/outcomes.h"
 #include "base/alloc.h"
+#include "base/file.h"
 #include "spec/metrics.h"
 #include "tensors/npy.h"
 
-#include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 int smoe_outcomes_column(const char *metric) {
     switch (smoe_metric_of_column(metric, NULL)) {
@@ -34,7 +33,7 @@ int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t
     SMOE_FREED void *data = NULL;
     smoe_err ignored;
     *outcome = NULL;
-    if (access(path, F_OK) && errno == ENOENT) return 0;
+    if (smoe_file_is_absent(path)) return 0;
     bool packed = !smoe_npy_read(path, "|b1", &data, 1, dim, &ignored);
     if (!packed && smoe_npy_read(path, "<f4", &data, 2, dim, err)) return -1;
     if (!packed && dim[1] != 2)

@@ -14,9 +14,7 @@
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 
-#include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
@@ -176,7 +174,7 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     size_t size = 0;
     bool sealed;
     *list = NULL;
-    if (access(path, F_OK) && errno == ENOENT) {
+    if (smoe_file_is_absent(path)) {
         *list = json_array();
         return 0;
     }

@@ -9,7 +9,6 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 enum { FILE_MOST = 1 << 30 };
 
@@ -45,7 +44,7 @@ static int sweep_pack_add(pack *p, const char *name, const void *bytes, size_t s
 static int add_file(pack *p, const char *name) {
     SMOE_FREED char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
     size_t size = 0;
-    if (access(from, F_OK) && errno == ENOENT) return 0;
+    if (smoe_file_is_absent(from)) return 0;
     if (smoe_file_read(from, FILE_MOST, &text, &size, p->err)) return -1;
     return sweep_pack_add(p, name, text, size);
 }

@@ -7,8 +7,6 @@
 #include "store/run_files.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <unistd.h>
 
 size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key) {
     for (size_t c = 0; key && c < sweep->columns; c++)
@@ -87,7 +85,7 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     trial->outcome = NULL;
     trial->state = SMOE_TRIAL_OPEN;
     trial->sealed = false;
-    if (access(path, F_OK) && errno == ENOENT) return 0; /* what cannot be read is not absent */
+    if (smoe_file_is_absent(path)) return 0;
     if (smoe_file_read(path, OUTCOME_MOST, &text, &size, err) ||
         !(trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err)))
         return -1;

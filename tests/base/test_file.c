@@ -196,6 +196,23 @@ static void long_names(void **state) {
     assert_int_equal(scratch_entries(((const scratch *)*state)->dir), 1);
 }
 
+/* What cannot be looked at may be there: here a link to itself, and a path through a file. */
+static void absent_files(void **state) {
+    char path[SCRATCH_PATH], through[SCRATCH_PATH + 8];
+    smoe_err err = {0};
+    assert_true(smoe_file_is_absent(scratch_path(*state, path, "file")));
+    assert_int_equal(smoe_file_write(path, "text", 4, &err), 0);
+    assert_false(smoe_file_is_absent(path));
+    snprintf(through, sizeof through, "%s/file", path);
+    assert_false(smoe_file_is_absent(through));
+    scratch_path(*state, path, "link");
+    assert_int_equal(symlink("nowhere", path), 0);
+    assert_true(smoe_file_is_absent(path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("link", path), 0);
+    assert_false(smoe_file_is_absent(path));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         /* first, since the processes that it starts know the folders that this one has seen */
@@ -205,6 +222,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(absent_files, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(long_names, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
     };
