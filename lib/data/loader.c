@@ -322,11 +322,13 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
         return -1;
     }
     take_places(l);
-    while (l->threads < THREADS && !pthread_create(&l->thread[l->threads], NULL, loader_work, l))
+    int code = 0;
+    while (l->threads < THREADS &&
+           !(code = pthread_create(&l->thread[l->threads], NULL, loader_work, l)))
         l->threads++;
-    if (l->threads == THREADS) return *out = l, 0;
+    if (!code) return *out = l, 0;
     smoe_loader_free(l);
-    return smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
+    return smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread: %s", strerror(code));
 }
 
 void smoe_loader_free(smoe_loader *l) {

@@ -106,7 +106,13 @@ static void child(runner *r, size_t trial, pid_t parent) {
     t.threads = smoe_threads() / (int)r->jobs;
     if (!t.threads) t.threads = 1;
     pthread_t thread;
-    if (!pthread_create(&thread, NULL, runner_work, &t)) pthread_join(thread, NULL);
+    int code = pthread_create(&thread, NULL, runner_work, &t);
+    if (!code) pthread_join(thread, NULL);
+    if (code) {
+        smoe_err ignored;
+        SMOE_FREED char *text = smoe_text_format("cannot start a thread: %s", strerror(code));
+        (void)!smoe_trial_finish(r->sweep, trial, smoe_trial_failure(SMOE_RUNTIME, text), &ignored);
+    }
     _exit(t.code);
 }
 
