@@ -70,8 +70,8 @@ static void weights_fill(weights *w, const smoe_sample *s, const smoe_sample_lay
         }
     for (size_t i = 0; !l->dispatch && i < l->places; i++) {
         size_t at = l->place[i].expert * w->T + l->place[i].token;
-        w->take[at] += l->place[i].weight;
-        w->give[at] += l->place[i].weight;
+        w->take[at] += fabsf(l->place[i].weight);
+        w->give[at] += fabsf(l->place[i].weight);
         w->placed[l->place[i].token] = true;
     }
 }

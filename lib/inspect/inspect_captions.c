@@ -37,9 +37,9 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
     c->text = smoe_alloc_in(pool, c->D, sizeof *c->text);
     c->unit = smoe_alloc_in(pool, c->batch * c->D, sizeof *c->unit);
     c->slot = smoe_alloc_in(pool, c->batch, sizeof *c->slot);
-    c->without = smoe_alloc_in(pool, r->S, sizeof *c->without);
-    c->score = smoe_alloc_in(pool, r->S > r->T ? r->S : r->T, sizeof *c->score);
-    c->slots = smoe_alloc_in(pool, r->S, sizeof *c->slots);
+    c->without = smoe_alloc_in(pool, r->most_slots, sizeof *c->without);
+    c->score = smoe_alloc_in(pool, r->most_slots > r->T ? r->most_slots : r->T, sizeof *c->score);
+    c->slots = smoe_alloc_in(pool, r->most_slots, sizeof *c->slots);
     c->patches = smoe_alloc_in(pool, r->T, sizeof *c->patches);
     return 0;
 }
@@ -77,16 +77,17 @@ static void captions_compare(captions *c, const smoe_inspection *r, size_t block
 
 static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
                      const smoe_sample *sample, size_t place, double whole) {
-    const float *dispatch = sample->layer[l].dispatch;
+    const smoe_sample_layer *layer = &sample->layer[l];
     size_t slot = c->slots[place];
     size_t first = r->first_patch, patches = r->T - first;
-    for (size_t p = 0; p < patches; p++) c->score[p] = (double)dispatch[(first + p) * r->S + slot];
+    for (size_t p = 0; p < patches; p++)
+        c->score[p] = (double)layer->dispatch[(first + p) * layer->S + slot];
     smoe_stats_best(c->patches, PATCHES, c->score, patches);
     for (size_t k = 0; k < PATCHES && k < patches; k++)
         smoe_inspect_put(r, frame, l, {"image", .number = (double)sample->image},
                          {"caption", .text = c->caption}, {"similarity", .number = whole},
                          {"rank", .number = (double)place + 1}, {"slot", .number = (double)slot},
-                         {"expert", .number = (double)(slot / r->P)},
+                         {"expert", .number = (double)(slot / layer->P)},
                          {"fall", .number = whole - c->without[slot]},
                          {"patch", .number = (double)k + 1},
                          {"row", .number = smoe_inspect_token_row(r, first + c->patches[k])},
@@ -97,21 +98,21 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
 /* The processes divide the passes. */
 static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
                       const smoe_sample *sample) {
-    size_t block = smoe_model_moe_block(r->subject.model, l);
+    size_t block = smoe_model_moe_block(r->subject.model, l), S = smoe_inspect_slots(r, l);
     double whole;
     c->slot[0] = SIZE_MAX;
     captions_compare(c, r, block, 1, &whole);
-    memset(c->without, 0, r->S * sizeof *c->without);
-    for (size_t from = 0, n, pass = 0; from < r->S; from += n, pass++) {
-        n = r->S - from < c->batch ? r->S - from : c->batch;
+    memset(c->without, 0, S * sizeof *c->without);
+    for (size_t from = 0, n, pass = 0; from < S; from += n, pass++) {
+        n = S - from < c->batch ? S - from : c->batch;
         if (pass % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
         for (size_t b = 0; b < n; b++) c->slot[b] = from + b;
         captions_compare(c, r, block, n, c->without + from);
     }
-    smoe_comm_join(r->comm, c->without, r->S * sizeof *c->without);
-    for (size_t s = 0; s < r->S; s++) c->score[s] = -c->without[s];
-    smoe_stats_best(c->slots, SLOTS, c->score, r->S);
-    for (size_t k = 0; k < SLOTS && k < r->S; k++) put_slot(c, r, frame, l, sample, k, whole);
+    smoe_comm_join(r->comm, c->without, S * sizeof *c->without);
+    for (size_t s = 0; s < S; s++) c->score[s] = -c->without[s];
+    smoe_stats_best(c->slots, SLOTS, c->score, S);
+    for (size_t k = 0; k < SLOTS && k < S; k++) put_slot(c, r, frame, l, sample, k, whole);
 }
 
 /* Nothing if images are not compared with captions. */

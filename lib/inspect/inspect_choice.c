@@ -30,7 +30,8 @@ size_t smoe_inspect_best(const smoe_inspection *r) {
     return best < r->E ? best : r->E;
 }
 
-static void choices_open(void *state, smoe_inspection *r) {
+static void choices_open(void *state, smoe_inspection *r, size_t l) {
+    (void)l;
     choices *c = state;
     c->best = smoe_inspect_best(r);
     smoe_inspect_counts(r, &c->images, 1);

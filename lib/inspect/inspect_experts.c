@@ -32,7 +32,8 @@ static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size
     return smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, image);
 }
 
-static void experts_open(void *state, smoe_inspection *r) {
+static void experts_open(void *state, smoe_inspection *r, size_t l) {
+    (void)l;
     experts *x = state;
     smoe_alloc_pool *pool = &r->memory;
     smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, 0, 0);

@@ -19,7 +19,8 @@ typedef struct changes {
     size_t best, layer;
 } changes;
 
-static void changes_open(void *state, smoe_inspection *r) {
+static void changes_open(void *state, smoe_inspection *r, size_t l) {
+    (void)l;
     changes *c = state;
     smoe_alloc_pool *pool = &r->memory;
     c->best = smoe_inspect_best(r);

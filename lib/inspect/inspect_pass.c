@@ -34,7 +34,7 @@ static void cumulate(double *sums, const real *w, size_t n, size_t stride, real 
 
 static void see_dense(const smoe_inspection *r, const smoe_plan *plan, size_t b,
                       smoe_inspect_view *view) {
-    size_t T = r->T, S = r->S;
+    size_t T = r->T, S = plan->S;
     view->disp = plan->dense.disp + b * T * S;
     view->comb = plan->dense.comb + b * T * S;
     for (size_t s = 0; s < S; s++)
@@ -44,7 +44,7 @@ static void see_dense(const smoe_inspection *r, const smoe_plan *plan, size_t b,
         cumulate(view->comb_sums + t * S, comb, S, 1, view->work);
         for (size_t e = 0; e < r->E; e++) {
             double sum = 0;
-            for (size_t p = 0; p < r->P; p++) sum += (double)comb[e * r->P + p];
+            for (size_t p = 0; p < plan->P; p++) sum += (double)comb[e * plan->P + p];
             view->weight[t * r->E + e] = sum;
         }
     }
@@ -57,11 +57,11 @@ static void see_sparse(const smoe_inspection *r, const smoe_plan *plan, size_t b
     memset(view->weight, 0, r->T * r->E * sizeof *view->weight);
     for (size_t t = 0; t < r->T; t++)
         for (int32_t i = plan->list.first[first + t]; i < plan->list.first[first + t + 1]; i++) {
-            size_t slot = (size_t)plan->list.slot[i], in_group = slot - group * r->S;
+            size_t slot = (size_t)plan->list.slot[i], in_group = slot - group * plan->S;
             real weight = plan->list.slot_weight[slot];
-            smoe_sample_place place = {t, in_group / r->P, in_group % r->P, (float)weight};
+            smoe_sample_place place = {t, in_group / plan->P, in_group % plan->P, (float)weight};
             view->place[view->places++] = place;
-            view->weight[t * r->E + place.expert] = (double)weight;
+            view->weight[t * r->E + place.expert] = fabs((double)weight);
         }
 }
 
@@ -142,7 +142,8 @@ static unsigned what_routers_have(const smoe_model *model) {
 /* As many images at a time as fit into the memory, at least one. */
 static void open_views(smoe_inspection *r) {
     bool dense = r->has & SMOE_INSPECT_DENSE;
-    size_t weights = r->T * r->E, sums = dense ? r->T * r->S : 0, places = dense ? 0 : r->T * r->E;
+    size_t weights = r->T * r->E, sums = dense ? r->T * r->most_slots : 0,
+           places = dense ? 0 : r->T * r->E;
     size_t bytes = (weights + 2 * sums) * sizeof(double) + places * sizeof(smoe_sample_place);
     r->views = (r->subject.memory ? r->subject.memory : (size_t)32 << 20) / bytes;
     if (r->views > r->subject.batch) r->views = r->subject.batch;
@@ -155,7 +156,7 @@ static void open_views(smoe_inspection *r) {
         v->disp_sums = smoe_alloc_in(pool, sums, sizeof *v->disp_sums);
         v->comb_sums = smoe_alloc_in(pool, sums, sizeof *v->comb_sums);
         v->place = smoe_alloc_in(pool, places, sizeof *v->place);
-        v->work = smoe_alloc_in(pool, r->T > r->S ? r->T : r->S, sizeof *v->work);
+        v->work = smoe_alloc_in(pool, r->T > r->most_slots ? r->T : r->most_slots, sizeof *v->work);
     }
 }
 
@@ -165,7 +166,7 @@ static void open_counters(smoe_inspection *r) {
         const smoe_counter *counter = counters[i / r->layers];
         if ((counter->needs & r->has) != counter->needs) continue;
         r->state[i] = smoe_alloc_in(&r->memory, 1, counter->size);
-        counter->open(r->state[i], r);
+        counter->open(r->state[i], r, i % r->layers);
     }
 }
 
@@ -195,12 +196,12 @@ static void open_all(smoe_inspection **out, const smoe_inspect_subject *s) {
                            .layers = smoe_model_moe_layers(s->model),
                            .T = smoe_spec_tokens(s->spec),
                            .E = router->E,
-                           .P = router->P,
-                           .S = router->E * router->P,
                            .N = smoe_dataset_classes(s->set),
                            .side = s->spec->data.image_size / s->spec->model.patch_size,
                            .images = smoe_dataset_images(s->set),
                            .enough = SIZE_MAX};
+    for (size_t l = 0; l < r->layers; l++)
+        if (smoe_inspect_slots(r, l) > r->most_slots) r->most_slots = smoe_inspect_slots(r, l);
     r->first_patch = r->T - r->side * r->side;
     r->counter = counters;
     r->alone = smoe_comm_alone;

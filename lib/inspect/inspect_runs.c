@@ -7,6 +7,13 @@
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+/* NAN if layers differ. */
+static double runs_slots_per_expert(const smoe_inspection *r) {
+    for (size_t l = 1; l < r->layers; l++)
+        if (smoe_inspect_slots(r, l) != smoe_inspect_slots(r, 0)) return NAN;
+    return (double)smoe_inspect_slots_per_expert(r, 0);
+}
+
 int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     (void)err;
     const smoe_inspect_subject *s = &r->subject;
@@ -19,7 +26,7 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
                    {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
                    {"class_token", .number = s->spec->model.head == SMOE_HEAD_TOKEN},
                    {"layers", .number = (double)r->layers}, {"experts", .number = (double)r->E},
-                   {"slots_per_expert", .number = (double)r->P},
+                   {"slots_per_expert", .number = runs_slots_per_expert(r)},
                    {"group_images",
                     .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
                    {"parameters", .number = (double)smoe_model_params(s->model)->total});
@@ -43,7 +50,8 @@ static bool is_of_slots(size_t part) {
     return parts[part] == SMOE_METRIC_DISPATCH_MAX || parts[part] == SMOE_METRIC_TOKENS_PER_SLOT;
 }
 
-static void means_open(void *state, smoe_inspection *r) {
+static void means_open(void *state, smoe_inspection *r, size_t l) {
+    (void)l;
     means *m = state;
     smoe_inspect_exact(r, m->sum, PARTS);
     smoe_inspect_counts(r, &m->tokens, 1);
@@ -67,8 +75,8 @@ static void means_image(void *state, const smoe_inspection *r, const smoe_inspec
     smoe_plan one = {.G = 1,
                      .T = r->T,
                      .E = r->E,
-                     .P = r->P,
-                     .S = r->S,
+                     .P = smoe_inspect_slots_per_expert(r, view->layer),
+                     .S = smoe_inspect_slots(r, view->layer),
                      .tokens = r->T,
                      .dense.disp = (real *)view->disp,
                      .dense.comb = (real *)view->comb};

@@ -7,11 +7,13 @@
 /* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
 static void open_layer(smoe_sample_layer *layer, smoe_inspection *r, size_t l) {
     bool dense = r->has & SMOE_INSPECT_DENSE, gate = r->has & SMOE_INSPECT_GATE;
-    *layer = (smoe_sample_layer){
-        .block = smoe_model_moe_block(r->subject.model, l), .E = r->E, .P = r->P, .S = r->S};
+    *layer = (smoe_sample_layer){.block = smoe_model_moe_block(r->subject.model, l),
+                                 .E = r->E,
+                                 .P = smoe_inspect_slots_per_expert(r, l),
+                                 .S = smoe_inspect_slots(r, l)};
     smoe_alloc_pool *pool = &r->memory;
-    if (dense) layer->dispatch = smoe_alloc_in(pool, r->T * r->S, sizeof *layer->dispatch);
-    if (dense) layer->combine = smoe_alloc_in(pool, r->T * r->S, sizeof *layer->combine);
+    if (dense) layer->dispatch = smoe_alloc_in(pool, r->T * layer->S, sizeof *layer->dispatch);
+    if (dense) layer->combine = smoe_alloc_in(pool, r->T * layer->S, sizeof *layer->combine);
     if (!dense) layer->place = smoe_alloc_in(pool, r->T * r->E, sizeof *layer->place);
     if (gate) layer->gate = smoe_alloc_in(pool, r->T * r->E, sizeof *layer->gate);
 }
@@ -59,7 +61,7 @@ void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *vi
     for (size_t i = 0; i < r->subject.images; i++) {
         if (r->subject.image[i] != view->image) continue;
         smoe_sample_layer *layer = &r->sample[i].layer[l];
-        for (size_t k = 0; layer->dispatch && k < r->T * r->S; k++) {
+        for (size_t k = 0; layer->dispatch && k < r->T * layer->S; k++) {
             layer->dispatch[k] = (float)view->disp[k];
             layer->combine[k] = (float)view->comb[k];
         }
@@ -88,8 +90,8 @@ void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const rea
 static void sample_join(const smoe_inspection *r, smoe_sample_layer *layer) {
     size_t pairs = r->T * r->E;
     if (layer->dispatch) {
-        smoe_comm_join(r->comm, layer->dispatch, r->T * r->S * sizeof *layer->dispatch);
-        smoe_comm_join(r->comm, layer->combine, r->T * r->S * sizeof *layer->combine);
+        smoe_comm_join(r->comm, layer->dispatch, r->T * layer->S * sizeof *layer->dispatch);
+        smoe_comm_join(r->comm, layer->combine, r->T * layer->S * sizeof *layer->combine);
     }
     if (layer->gate) smoe_comm_join(r->comm, layer->gate, pairs * sizeof *layer->gate);
     if (!layer->place) return;
@@ -110,16 +112,23 @@ void smoe_samples_close(smoe_inspection *r) {
 
 /* ---- as a file ------------------------------------------------------------------------------- */
 
-/* [images, layers, 2, T, S]: dispatch, then combine weights. */
+/* The rows [T,S] of a layer in rows of `columns`, which may be longer. */
+static void dump_rows(float *out, const float *w, size_t T, size_t S, size_t columns) {
+    for (size_t t = 0; t < T; t++) memcpy(out + t * columns, w + t * S, S * sizeof *w);
+}
+
+/* [images, layers, 2, T, S]: dispatch, then combine weights; zeros after the slots of a layer that
+ * has fewer than others. */
 static int dump_dense(const smoe_inspection *r, const char *path, smoe_err *err) {
-    size_t n = r->T * r->S;
-    const size_t dim[] = {r->subject.images, r->layers, 2, r->T, r->S};
+    size_t n = r->T * r->most_slots;
+    const size_t dim[] = {r->subject.images, r->layers, 2, r->T, r->most_slots};
     float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all), *at = all;
     if (!all) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++, at += 2 * n) {
-            memcpy(at, r->sample[i].layer[l].dispatch, n * sizeof *at);
-            memcpy(at + n, r->sample[i].layer[l].combine, n * sizeof *at);
+            const smoe_sample_layer *layer = &r->sample[i].layer[l];
+            dump_rows(at, layer->dispatch, r->T, layer->S, r->most_slots);
+            dump_rows(at + n, layer->combine, r->T, layer->S, r->most_slots);
         }
     int status = smoe_npy_write(path, "<f4", all, 5, dim, err);
     free(all);

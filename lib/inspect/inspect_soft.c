@@ -21,7 +21,8 @@ typedef struct token_sums {
     double largest;
 } token_sums;
 
-static void sums_open(void *state, smoe_inspection *r) {
+static void sums_open(void *state, smoe_inspection *r, size_t l) {
+    (void)l;
     token_sums *s = state;
     s->count = smoe_inspect_counts(r, NULL, SUM_BINS);
     smoe_inspect_counts(r, s->of, GROUPS);
@@ -31,10 +32,11 @@ static void sums_open(void *state, smoe_inspection *r) {
 
 static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     token_sums *s = state;
-    double mean = (double)r->S / (double)r->T;
+    size_t S = smoe_inspect_slots(r, view->layer);
+    double mean = (double)S / (double)r->T;
     for (size_t t = 0; t < r->T; t++) {
         double sum = 0;
-        for (size_t k = 0; k < r->S; k++) sum += (double)view->disp[t * r->S + k];
+        for (size_t k = 0; k < S; k++) sum += (double)view->disp[t * S + k];
         double bin = rint(sum / mean * BINS_A_MEAN);
         s->count[bin < SUM_BINS - 1 ? (size_t)bin : SUM_BINS - 1]++;
         s->of[TOKENS]++;
@@ -54,9 +56,10 @@ const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
 
 void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, &smoe_counter_token_sums, l);
+    double mean = (double)smoe_inspect_slots(r, l) / (double)r->T;
     uint64_t below = 0;
     for (size_t i = 0; i < SUM_BINS; i++) {
-        double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
+        double edge = ((double)i + 0.5) / BINS_A_MEAN * mean;
         if (!s->count[i]) continue;
         below += s->count[i];
         smoe_inspect_put(r, frame, l, {"sum", .number = i + 1 < SUM_BINS ? edge : s->largest},
@@ -159,15 +162,15 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
     }
 }
 
-static void dispatch_open(void *state, smoe_inspection *r) {
-    cumulative_open(state, r, r->T, r->S);
+static void dispatch_open(void *state, smoe_inspection *r, size_t l) {
+    cumulative_open(state, r, r->T, smoe_inspect_slots(r, l));
 }
 static void dispatch_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
     cumulative_image(state, view->disp_sums);
 }
-static void combine_open(void *state, smoe_inspection *r) {
-    cumulative_open(state, r, r->S, r->T);
+static void combine_open(void *state, smoe_inspection *r, size_t l) {
+    cumulative_open(state, r, smoe_inspect_slots(r, l), r->T);
 }
 static void combine_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
@@ -193,10 +196,11 @@ void smoe_fill_combine_bands(const smoe_inspection *r, smoe_frame *frame, size_t
 
 void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const cumulative *c = smoe_inspect_state(r, &smoe_counter_dispatch_sums, l);
+    size_t P = smoe_inspect_slots_per_expert(r, l);
     for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
         size_t slot = i / FRACTIONS;
         smoe_inspect_put(r, frame, l, {"slot", .number = (double)slot},
-                         {"expert", .number = (double)(slot / r->P)},
+                         {"expert", .number = (double)(slot / P)},
                          {"fraction", .number = fractions[i % FRACTIONS]},
                          {"tokens", .number = (double)c->needed[i] / (double)c->images});
     }
@@ -212,7 +216,7 @@ enum { MOST_SLOTS = 128 }; /* of the table of single pairs; means are over all o
 /* Fresh [S,d]: the slot vectors of layer l, of length one; a zero vector stays zero. */
 static double *unit_slots(const smoe_inspection *r, size_t l) {
     const smoe_router *router = smoe_model_router(r->subject.model, l);
-    size_t S = r->S, d = router->d;
+    size_t S = smoe_inspect_slots(r, l), d = router->d;
     char name[64];
     snprintf(name, sizeof name, "%s.phi", router->prefix);
     const smoe_param *param = smoe_params_find(router->params, name);
@@ -234,7 +238,7 @@ static double inner(const double *a, const double *b, size_t d) {
 }
 
 void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    size_t slots = r->S < MOST_SLOTS ? r->S : MOST_SLOTS;
+    size_t S = smoe_inspect_slots(r, l), slots = S < MOST_SLOTS ? S : MOST_SLOTS;
     size_t d = smoe_model_router(r->subject.model, l)->d;
     SMOE_FREED double *unit = unit_slots(r, l);
     for (size_t a = 0; a < slots; a++)
@@ -251,11 +255,10 @@ typedef struct pairs {
     double count[2], sum[2], square[2];
 } pairs;
 
-static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspection *r,
-                        size_t d) {
-    for (size_t b = a + 1; b < r->S; b++) {
+static void count_pairs(pairs *p, const double *unit, size_t a, size_t S, size_t P, size_t d) {
+    for (size_t b = a + 1; b < S; b++) {
         double cosine = inner(unit + a * d, unit + b * d, d);
-        bool across = a / r->P != b / r->P;
+        bool across = a / P != b / P;
         p->count[across]++;
         p->sum[across] += cosine;
         p->square[across] += cosine * cosine;
@@ -263,13 +266,14 @@ static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspe
 }
 
 void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    size_t S = smoe_inspect_slots(r, l), P = smoe_inspect_slots_per_expert(r, l);
     size_t d = smoe_model_router(r->subject.model, l)->d;
     SMOE_FREED double *unit = unit_slots(r, l);
-    SMOE_FREED pairs *of = smoe_alloc(r->S, sizeof *of);
+    SMOE_FREED pairs *of = smoe_alloc(S, sizeof *of);
     pairs all = {0};
 #pragma omp parallel for schedule(dynamic)
-    for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
-    for (size_t a = 0; a < r->S; a++)
+    for (size_t a = 0; a < S; a++) count_pairs(&of[a], unit, a, S, P, d);
+    for (size_t a = 0; a < S; a++)
         for (size_t k = 0; k < 2; k++) {
             all.count[k] += of[a].count[k];
             all.sum[k] += of[a].sum[k];
@@ -280,7 +284,7 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
         mean[k] = all.sum[k] / all.count[k];
         rms[k] = sqrt(all.square[k] / all.count[k]);
     }
-    smoe_inspect_put(r, frame, l, {"slots", .number = (double)r->S},
+    smoe_inspect_put(r, frame, l, {"slots", .number = (double)S},
                      {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
                      {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
 }

@@ -5,6 +5,14 @@ double smoe_inspect_block(const smoe_inspection *r, size_t l) {
     return (double)smoe_model_moe_block(r->subject.model, l);
 }
 
+size_t smoe_inspect_slots_per_expert(const smoe_inspection *r, size_t l) {
+    return smoe_model_router(r->subject.model, l)->P;
+}
+
+size_t smoe_inspect_slots(const smoe_inspection *r, size_t l) {
+    return r->E * smoe_inspect_slots_per_expert(r, l);
+}
+
 double smoe_inspect_token_row(const smoe_inspection *r, size_t token) {
     return token < r->first_patch ? NAN : (double)((token - r->first_patch) / r->side);
 }

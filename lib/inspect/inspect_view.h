@@ -27,7 +27,8 @@ enum { SMOE_DRAWS_CLASSES, SMOE_DRAWS_POSITIONS, SMOE_DRAWS_COMPANIONS, SMOE_DRA
 /* One image in one layer. */
 typedef struct smoe_inspect_view {
     size_t layer, image, label;
-    double *weight;          /* [T,E] combine weight of an expert, all its slots, in a token */
+    double *weight; /* [T,E] combine weight of an expert, all its slots, in a token; its absolute
+                                value if a learnt priority makes it negative */
     const real *disp, *comb; /* [T,S] dense, else NULL */
     double *disp_sums;       /* [S,T] dense: cumulative sums of a slot's weights in falling order */
     double *comb_sums;       /* [T,S] dense: of a token's */
@@ -47,7 +48,7 @@ typedef struct smoe_counter {
     size_t size; /* of the state of one layer, which starts as zeros */
     /* Takes its memory from the pool of the inspection, and says what is summed over processes
      * (smoe_inspect_counts and its kind): the same in each. */
-    void (*open)(void *state, smoe_inspection *r);
+    void (*open)(void *state, smoe_inspection *r, size_t l);
     /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
@@ -74,14 +75,15 @@ struct smoe_inspection {
     smoe_inspect_subject subject;
     smoe_comm *comm, alone; /* that of the subject, or `alone` */
     unsigned has;           /* SMOE_INSPECT_* of its routers */
-    size_t layers, T, E, P, S, N, side, first_patch;
-    size_t images;   /* of the split */
-    uint32_t *order; /* [images] which image stands at each place of the evaluation */
-    size_t enough;   /* places after which the pass ends; SIZE_MAX: all */
-    size_t *kept;    /* of smoe_inspect_some: subject.image */
-    size_t seen;     /* the place of the first image of the batch of this process */
-    smoe_eval eval;  /* of the whole split */
-    void **state;    /* [counters, layers]; NULL where the counter is not needed */
+    size_t layers, T, E, N, side, first_patch;
+    size_t most_slots; /* of a layer, see smoe_inspect_slots */
+    size_t images;     /* of the split */
+    uint32_t *order;   /* [images] which image stands at each place of the evaluation */
+    size_t enough;     /* places after which the pass ends; SIZE_MAX: all */
+    size_t *kept;      /* of smoe_inspect_some: subject.image */
+    size_t seen;       /* the place of the first image of the batch of this process */
+    smoe_eval eval;    /* of the whole split */
+    void **state;      /* [counters, layers]; NULL where the counter is not needed */
     const smoe_counter *const *counter; /* [counters] */
     smoe_counted *counted;              /* [counteds] */
     size_t counteds;
@@ -104,6 +106,9 @@ void *smoe_inspect_state(const smoe_inspection *r, const smoe_counter *counter, 
     smoe_frame_put(frame, {"run", .text = (r)->subject.run}, \
                    {"block", .number = smoe_inspect_block(r, l)}, __VA_ARGS__)
 double smoe_inspect_block(const smoe_inspection *r, size_t l);
+/* S of layer l, and P, the places of its buffers: with a list of capacities, layers differ. */
+size_t smoe_inspect_slots(const smoe_inspection *r, size_t l);
+size_t smoe_inspect_slots_per_expert(const smoe_inspection *r, size_t l);
 /* The best experts of a token that are looked at: as many as it chooses in any layer, at least
  * two. */
 size_t smoe_inspect_best(const smoe_inspection *r);

@@ -276,12 +276,13 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /* Statistics of weights that are added one by one: the largest, and exp of the entropy of the
- * weights divided by their sum. */
+ * weights divided by their sum; of absolute values, since a learnt priority may be negative. */
 typedef struct spread {
     double sum, wlogw, most;
 } spread;
 
 static void spread_add(spread *s, double weight) {
+    weight = fabs(weight);
     s->sum += weight;
     if (weight > 0) s->wlogw += weight * log(weight);
     if (weight > s->most) s->most = weight;

@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "spec/routers.h"
 
+#include <math.h>
+
 /* The text of a spec without its list of super-classes, which names experts that are removed. */
 static char *prune_unlisted(const char *text) {
     json_auto_t *spec = json_loads(text, 0, NULL);
@@ -11,10 +13,32 @@ static char *prune_unlisted(const char *text) {
     return spec ? smoe_json_dump(spec, 0) : smoe_alloc_text(text);
 }
 
+/* Fresh override by which `experts` experts have as many slots each as before; if layers differ, by
+ * the list of their capacities, P E / T. */
+static char *prune_slots(const smoe_spec *from, size_t experts) {
+    const smoe_moe_spec *moe = &from->model.moe;
+    size_t T = smoe_spec_tokens(from), first = 0;
+    SMOE_FREED char *list = smoe_alloc_text("");
+    bool differ = false;
+    for (size_t i = 0; i < from->model.depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        size_t P = smoe_moe_slots_per_expert(moe, i, T);
+        char *longer = smoe_text_format("%s%s%.17g", list, first ? ", " : "",
+                                        (double)(P * experts) / (double)T);
+        free(list);
+        list = longer;
+        if (!first) first = P;
+        differ |= P != first;
+    }
+    return differ ? smoe_text_format("model.moe.capacity=[%s]", list)
+                  : smoe_text_format("model.moe.slots_per_expert=%zu", first);
+}
+
 int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
                     smoe_err *err) {
     const smoe_moe_spec *moe = &from->model.moe;
-    char fewer[64], slots[64];
+    char fewer[64];
+    SMOE_FREED char *slots = prune_slots(from, experts);
     char *prune[] = {fewer, slots}, *mean[] = {"model.moe.layers=none"};
     if (!moe->layer_count) return smoe_fail(err, SMOE_USAGE, "--experts: the model has no experts");
     if (experts > moe->experts)
@@ -25,8 +49,6 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
                          "--experts: the model has %s experts, which cannot be removed",
                          moe->expert.universal ? "universal" : "shared");
     snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
-    snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu",
-             smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));
     bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
     SMOE_FREED char *unlisted = moe->balance.superclasses.count ? prune_unlisted(text) : NULL;
     if (unlisted) text = unlisted;
@@ -42,7 +64,7 @@ static void prune_watch(void *user, size_t layer, const smoe_router *router) {
     size_t buffers = plan->G * plan->S;
     for (size_t i = 0; plan->sparse && i < plan->list.placed; i++)
         share[plan->list.slot[i] % plan->S / plan->P] +=
-            (double)plan->list.slot_weight[plan->list.slot[i]];
+            fabs((double)plan->list.slot_weight[plan->list.slot[i]]);
     for (size_t i = 0; !plan->sparse && i < buffers * plan->T; i++)
         share[i % plan->S / plan->P] += (double)plan->dense.comb[i];
 }

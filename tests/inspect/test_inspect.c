@@ -19,8 +19,12 @@ enum { IMAGES = 24 };
 static const double EXACT = 1e-11;
 
 static const char *const soft_kinds[] = {
-    "model.moe.router=soft", "model.moe.router=soft-uniform", "model.moe.router=uniform-soft",
-    "model.moe.router=uniform", "model.moe.router=soft model.moe.normalize=false model.head=token"};
+    "model.moe.router=soft",
+    "model.moe.router=soft-uniform",
+    "model.moe.router=uniform-soft",
+    "model.moe.router=uniform",
+    "model.moe.router=soft model.moe.normalize=false model.head=token",
+    "model.moe.router=soft model.moe.slots_per_expert=0 model.moe.capacity=[0.5,1.5]"};
 enum { SOFT_KINDS = sizeof soft_kinds / sizeof *soft_kinds };
 
 static const char *const sparse_kinds[] = {
@@ -29,7 +33,11 @@ static const char *const sparse_kinds[] = {
     "model.moe.skip_patch=0.8",
     "model.moe.router=experts-choice model.moe.capacity=0.8 model.moe.group_images=2 "
     "model.head=token",
-    "model.moe.router=identity model.moe.slots_per_expert=6"};
+    "model.moe.router=identity model.moe.slots_per_expert=6",
+    "model.moe.router=tokens-choice model.moe.k=[1,2] model.moe.capacity=[0.5,1.2] "
+    "model.moe.group_images=4",
+    "model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.7 "
+    "model.moe.priority=learnt"};
 enum { SPARSE_KINDS = sizeof sparse_kinds / sizeof *sparse_kinds };
 
 static int rising(const void *a, const void *b) {
@@ -56,7 +64,7 @@ static double entropy(const double *w, size_t n) {
 
 static void check_means(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "routing");
-    size_t row = inspect_fixture_row(frame, x, l, 1), T = x->T, S = x->S;
+    size_t row = inspect_fixture_row(frame, x, l, 1), T = x->T, S = x->sample->layer[l].S;
     double dispatch_max = 0, combine_max = 0, tokens_per_slot = 0, slots_per_token = 0;
     double *w = calloc(T + S, sizeof *w);
     for (size_t i = 0; i < x->images; i++) {
@@ -91,11 +99,12 @@ static void check_token_sums(const inspect_fixture *x, size_t l) {
     const smoe_frame *shares = inspect_fixture_frame(x, "token_weight");
     const smoe_frame *bins = inspect_fixture_frame(x, "dispatch_token_sum");
     size_t tokens = x->images * x->T, row = inspect_fixture_row(shares, x, l, 1);
-    double *sum = calloc(tokens, sizeof *sum), mean = (double)x->S / (double)x->T, total = 0;
+    size_t S = x->sample->layer[l].S;
+    double *sum = calloc(tokens, sizeof *sum), mean = (double)S / (double)x->T, total = 0;
     size_t light = 0, heavy = 0, quarter = 0, two = 0;
     for (size_t i = 0; i < tokens; i++) {
-        for (size_t s = 0; s < x->S; s++)
-            sum[i] += (double)inspect_fixture_layer(x, i / x->T, l)->dispatch[i % x->T * x->S + s];
+        for (size_t s = 0; s < S; s++)
+            sum[i] += (double)inspect_fixture_layer(x, i / x->T, l)->dispatch[i % x->T * S + s];
         total += sum[i];
         light += sum[i] < mean / 4;
         heavy += sum[i] > 2 * mean;
@@ -136,15 +145,16 @@ static void check_bands(const inspect_fixture *x, size_t l, bool dispatch) {
                        {"p95", 0.95},   {"p97.5", 0.975}, {"p99.5", 0.995}};
     const smoe_frame *frame =
         inspect_fixture_frame(x, dispatch ? "dispatch_bands" : "combine_bands");
-    size_t n = dispatch ? x->T : x->S, each = dispatch ? x->S : x->T, lists = x->images * each;
+    size_t S = x->sample->layer[l].S, n = dispatch ? x->T : S, each = dispatch ? S : x->T;
+    size_t lists = x->images * each;
     size_t first = inspect_fixture_row(frame, x, l, n);
     double *sums = calloc(lists * n, sizeof *sums), *column = calloc(lists, sizeof *column);
     for (size_t i = 0; i < lists; i++) {
         const smoe_sample_layer *layer = inspect_fixture_layer(x, i / each, l);
         if (dispatch)
-            cumulate(sums + i * n, layer->dispatch + i % each, n, x->S);
+            cumulate(sums + i * n, layer->dispatch + i % each, n, S);
         else
-            cumulate(sums + i * n, layer->combine + i % each * x->S, n, 1);
+            cumulate(sums + i * n, layer->combine + i % each * S, n, 1);
     }
     for (size_t k = 0; k < n; k++) {
         double mean = 0;
@@ -166,19 +176,20 @@ static void check_bands(const inspect_fixture *x, size_t l, bool dispatch) {
 static void check_fractions(const inspect_fixture *x, size_t l) {
     static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
     const smoe_frame *frame = inspect_fixture_frame(x, "tokens_to_fraction");
-    size_t row = inspect_fixture_row(frame, x, l, x->S * 11);
+    size_t S = x->sample->layer[l].S, P = x->sample->layer[l].P;
+    size_t row = inspect_fixture_row(frame, x, l, S * 11);
     double *sums = calloc(x->T, sizeof *sums);
-    for (size_t s = 0; s < x->S; s++)
+    for (size_t s = 0; s < S; s++)
         for (size_t f = 0; f < 11; f++, row++) {
             double tokens = 0;
             for (size_t i = 0; i < x->images; i++) {
                 size_t need = 1;
-                cumulate(sums, inspect_fixture_layer(x, i, l)->dispatch + s, x->T, x->S);
+                cumulate(sums, inspect_fixture_layer(x, i, l)->dispatch + s, x->T, S);
                 while (need < x->T && sums[need - 1] < fractions[f] - 1e-6) need++;
                 tokens += (double)need;
             }
             assert_true(inspect_fixture_number(frame, row, "slot") == (double)s);
-            assert_true(inspect_fixture_number(frame, row, "expert") == (double)(s / x->P));
+            assert_true(inspect_fixture_number(frame, row, "expert") == (double)(s / P));
             assert_true(inspect_fixture_number(frame, row, "fraction") == fractions[f]);
             assert_close(inspect_fixture_number(frame, row, "tokens"), tokens / (double)x->images,
                          EXACT);
@@ -289,7 +300,7 @@ static double cosine(const real *phi, size_t d, size_t S, size_t a, size_t b) {
     return ab / sqrt(aa * bb);
 }
 
-static void check_slots(const char *keys, size_t shown) {
+static void check_slots(const char *keys) {
     inspect_fixture x;
     inspect_fixture_make(&x, keys, 2, 2);
     const smoe_frame *pairs = inspect_fixture_frame(&x, "slot_correlation");
@@ -299,11 +310,12 @@ static void check_slots(const char *keys, size_t shown) {
         const real *phi = inspect_fixture_tensor(
             &x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", NULL);
         double sum[2] = {0}, square[2] = {0}, count[2] = {0};
+        size_t S = x.sample->layer[l].S, P = x.sample->layer[l].P, shown = S < 128 ? S : 128;
         size_t row = inspect_fixture_row(pairs, &x, l, shown * shown);
-        for (size_t a = 0; a < x.S; a++)
-            for (size_t b = 0; b < x.S; b++) {
-                double c = cosine(phi, d, x.S, a, b);
-                bool across = a / x.P != b / x.P;
+        for (size_t a = 0; a < S; a++)
+            for (size_t b = 0; b < S; b++) {
+                double c = cosine(phi, d, S, a, b);
+                bool across = a / P != b / P;
                 if (a < shown && b < shown) {
                     assert_true(inspect_fixture_number(pairs, row, "slot") == (double)a);
                     assert_true(inspect_fixture_number(pairs, row, "other") == (double)b);
@@ -315,8 +327,8 @@ static void check_slots(const char *keys, size_t shown) {
                 count[across]++;
             }
         row = inspect_fixture_row(means, &x, l, 1);
-        assert_true(inspect_fixture_number(means, row, "slots") == (double)x.S);
-        if (x.P > 1) {
+        assert_true(inspect_fixture_number(means, row, "slots") == (double)S);
+        if (P > 1) {
             assert_close(inspect_fixture_number(means, row, "within_mean"), sum[0] / count[0],
                          EXACT);
             assert_close(inspect_fixture_number(means, row, "within_rms"),
@@ -332,10 +344,10 @@ static void check_slots(const char *keys, size_t shown) {
 
 static void slot_vectors_are_compared(void **state) {
     (void)state;
-    check_slots("model.moe.router=soft", 6);
-    check_slots("model.moe.router=soft-uniform model.moe.slots_per_expert=1 model.moe.experts=5",
-                5);
-    check_slots("model.moe.router=soft model.moe.slots_per_expert=50", 128); /* of 150 */
+    check_slots("model.moe.router=soft");
+    check_slots("model.moe.router=soft model.moe.slots_per_expert=0 model.moe.capacity=[1,2]");
+    check_slots("model.moe.router=soft-uniform model.moe.slots_per_expert=1 model.moe.experts=5");
+    check_slots("model.moe.router=soft model.moe.slots_per_expert=50"); /* 150 slots */
 }
 
 /* ---- sparse routers -------------------------------------------------------------------------- */
@@ -366,7 +378,7 @@ static size_t place_of(const float *gate, size_t E, size_t e) {
 
 /* The experts among the K best of any token. Gate weights are those that tokens choose by. */
 static size_t experts_selected(const inspect_fixture *x, const smoe_sample_layer *layer) {
-    size_t selected = 0, K = smoe_moe_k(&x->spec.model.moe, 1);
+    size_t selected = 0, K = smoe_moe_k(&x->spec.model.moe, layer->block);
     for (size_t e = 0; e < x->E; e++) {
         bool here = false;
         for (size_t t = 0; t < x->T; t++) here |= place_of(layer->gate + t * x->E, x->E, e) < K;
@@ -434,12 +446,44 @@ static void check_tokens(const inspect_fixture *x, size_t l) {
     free(selected);
 }
 
+/* A learnt priority makes weights negative: their absolute values count. */
+static void check_weights(const inspect_fixture *x, size_t l) {
+    const smoe_frame *frame = inspect_fixture_frame(x, "routing");
+    size_t row = inspect_fixture_row(frame, x, l, 1);
+    double most = 0, slots = 0, tokens = (double)(x->images * x->T), mean[16] = {0};
+    assert_true(x->E <= 16);
+    for (size_t i = 0; i < x->images; i++) {
+        const smoe_sample_layer *layer = inspect_fixture_layer(x, i, l);
+        for (size_t t = 0; t < x->T; t++) {
+            double weight[16] = {0}, largest = 0;
+            for (size_t k = 0; k < layer->places; k++)
+                if (layer->place[k].token == t)
+                    weight[layer->place[k].expert] = fabs((double)layer->place[k].weight);
+            for (size_t e = 0; e < x->E; e++) {
+                largest = fmax(largest, weight[e]);
+                mean[e] += weight[e] / tokens;
+            }
+            most += largest;
+            slots += largest > 0 ? exp(entropy(weight, x->E)) : 0;
+        }
+    }
+    assert_close(inspect_fixture_number(frame, row, "combine_max"), most / tokens, EXACT);
+    assert_close(inspect_fixture_number(frame, row, "slots_per_token"), slots / tokens, EXACT);
+    frame = inspect_fixture_frame(x, "combine_expert");
+    row = inspect_fixture_row(frame, x, l, x->E);
+    for (size_t e = 0; e < x->E; e++, row++) {
+        size_t expert = (size_t)inspect_fixture_number(frame, row, "expert");
+        assert_close(inspect_fixture_number(frame, row, "weight"), mean[expert], EXACT);
+    }
+}
+
 /* Choices: for tokens, their k best experts, unless the token is skipped; for experts, the
  * tokens they took. */
 static void check_load(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "expert_load");
     size_t row = inspect_fixture_row(frame, x, l, x->E), all = 0, made = 0;
     const smoe_moe_spec *moe = &x->spec.model.moe;
+    size_t block = x->sample->layer[l].block;
     bool tokens = !strcmp(moe->router, "tokens-choice"),
          gate = inspect_fixture_layer(x, 0, l)->gate;
     for (size_t i = 0; i < x->images; i++) all += inspect_fixture_layer(x, i, l)->places;
@@ -449,7 +493,7 @@ static void check_load(const inspect_fixture *x, size_t l) {
             const smoe_sample_layer *layer = inspect_fixture_layer(x, i, l);
             for (size_t k = 0; k < layer->places; k++) placed += layer->place[k].expert == e;
             for (size_t t = 0; gate && t < x->T; t++)
-                chosen += place_of(layer->gate + t * x->E, x->E, e) < smoe_moe_k(moe, 1);
+                chosen += place_of(layer->gate + t * x->E, x->E, e) < smoe_moe_k(moe, block);
         }
         assert_true(inspect_fixture_number(frame, row, "expert") == (double)e);
         assert_true(inspect_fixture_number(frame, row, "placed") == (double)placed);
@@ -470,13 +514,12 @@ static void check_load(const inspect_fixture *x, size_t l) {
            groups = (double)(x->images / moe->choice.group_images);
     if (tokens)
         assert_true((double)made ==
-                    groups * rint(moe->choice.skip_patch * group) * (double)smoe_moe_k(moe, 1));
+                    groups * rint(moe->choice.skip_patch * group) * (double)smoe_moe_k(moe, block));
 }
 
 static void check_gate(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "gate_weights");
-    size_t best = smoe_moe_k(&x->spec.model.moe, 1) > 2 ? smoe_moe_k(&x->spec.model.moe, 1) : 2,
-           tokens = 0;
+    size_t best = 2, tokens = 0; /* no layer has a larger K */
     for (size_t r = 0; r < frame->rows; r++) {
         if (inspect_fixture_number(frame, r, "block") != (double)x->sample->layer[l].block)
             continue;
@@ -506,6 +549,7 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
         for (size_t l = 0; l < x.L; l++) {
             check_tokens(&x, l);
             check_load(&x, l);
+            check_weights(&x, l);
             if (inspect_fixture_layer(&x, 0, l)->gate) check_gate(&x, l);
         }
         inspect_fixture_free(&x);

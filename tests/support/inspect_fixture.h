@@ -36,7 +36,7 @@ real *inspect_fixture_tensor(inspect_fixture *x, const char *name, size_t *size)
 /* The frame with that name; it has at least one row. */
 const smoe_frame *inspect_fixture_frame(const inspect_fixture *x, const char *name);
 double inspect_fixture_number(const smoe_frame *frame, size_t row, const char *column);
-/* Frames with rows per layer are sorted by layer: the first row of layer l if each layer has
+/* Frames with rows per layer are sorted by layer: the first row of layer l, which has
  * `each`. */
 size_t inspect_fixture_row(const smoe_frame *frame, const inspect_fixture *x, size_t l,
                            size_t each);
