@@ -51,6 +51,7 @@ static target *target_of(targets *t, const char *name) {
 
 static int assign_part(targets *all, const char *name, const piece *p, const rule *r,
                        smoe_err *err) {
+    if (p->why) return smoe_fail(err, SMOE_DATA, "tensor %s: %s", p->name, p->why);
     target *t = target_of(all, name);
     int part = r ? r->part : 0;
     if (t->part[part])

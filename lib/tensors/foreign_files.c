@@ -32,7 +32,9 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
     bool wide = false;
     for (int i = 0; i < p->ndim; i++) wide |= __builtin_mul_overflow(bytes, p->dim[i], &bytes);
     if (wide || __builtin_add_overflow(f->used, bytes, &f->used) || f->used / OFTEN > f->held)
-        return smoe_fail(err, SMOE_DATA, "tensor %s: the tensors have more elements than the file",
+        return smoe_fail(err, SMOE_DATA,
+                         "tensor %s: the tensors have more elements than the file; save "
+                         "tensor.clone() of views",
                          p->name);
     if (f->pieces == MOST) return smoe_fail(err, SMOE_DATA, "more than %d tensors", MOST);
     f->piece = smoe_alloc_next(f->piece, f->pieces, sizeof *f->piece);
@@ -170,6 +172,7 @@ static const member *storage_of(const pth *x, const char *key) {
 
 static int add_tensor(void *user, const piece *t, smoe_err *err) {
     const pth *x = user;
+    if (t->why) return smoe_foreign_add(x->f, t, err); /* it matters only in the model */
     const member *m = storage_of(x, t->storage);
     char shown[NAME];
     if (!m)
@@ -184,7 +187,7 @@ static int add_tensor(void *user, const piece *t, smoe_err *err) {
         beyond |= __builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &reach);
         beyond |= __builtin_add_overflow(last, reach, &last);
     }
-    if (beyond || count > there || (count && last >= there))
+    if (beyond || (count && last >= there))
         return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
                          smoe_text_shown(t->name, shown, sizeof shown), there);
     piece p = *t;
@@ -218,7 +221,11 @@ static int add_storages(foreign *f, const smoe_pickle *keys, const smoe_pickle *
     for (size_t i = 0; smoe_pickle_text(keys, i, key); i++) {
         uint64_t elements;
         size_t each = smoe_pickle_element(tensors, key), length;
-        if (!each || size - at < sizeof elements)
+        if (!each)
+            return smoe_fail(err, SMOE_DATA,
+                             "storage %s: elements of a type that is not read; save plain tensors",
+                             key);
+        if (size - at < sizeof elements)
             return smoe_fail(err, SMOE_DATA, "storage %s: it is not in the file", key);
         memcpy(&elements, bytes + at, sizeof elements);
         at += sizeof elements;

@@ -21,10 +21,11 @@ typedef enum kind {
     LIST,
     DICT,
     OBJECT,  /* of an unknown class: what it was made of, and a dictionary of its state */
-    CALL,    /* a function or class: number is its index in `calls`, CALLS if it is unknown */
+    CALL,    /* a function or class: number is its index in `calls`, CALLS if it is unknown, or */
+             /* CALLS + 1 + its index in `others` */
     TYPE,    /* of a storage: number is its index in `types` */
     STORAGE, /* number: the index of its type; its key is `text` */
-    TENSOR   /* items: storage, offset, shape, strides */
+    TENSOR   /* items: storage, offset, shape, strides; or `text`: why it cannot be read */
 } kind;
 
 enum { DEAD = -1, MOST = 1 << 24 /* values */ };
@@ -56,10 +57,10 @@ struct smoe_pickle {
 
 static const struct {
     const char *name, *word;
-} types[] = {{"FloatStorage", "F32"},  {"HalfStorage", "F16"}, {"BFloat16Storage", "BF16"},
-             {"DoubleStorage", "F64"}, {"LongStorage", "I64"}, {"IntStorage", "I32"},
-             {"ShortStorage", "I16"},  {"CharStorage", "I8"},  {"ByteStorage", "U8"},
-             {"BoolStorage", "BOOL"}};
+} types[] = {{"FloatStorage", "F32"},  {"HalfStorage", "F16"},        {"BFloat16Storage", "BF16"},
+             {"DoubleStorage", "F64"}, {"LongStorage", "I64"},        {"IntStorage", "I32"},
+             {"ShortStorage", "I16"},  {"CharStorage", "I8"},         {"ByteStorage", "U8"},
+             {"BoolStorage", "BOOL"},  {"ComplexFloatStorage", "C64"}};
 enum { TYPES = sizeof types / sizeof *types };
 
 enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_PARAMETER, REBUILD_WITH_STATE, CALLS };
@@ -69,6 +70,24 @@ static const char *const calls[CALLS] = {
     [REBUILD_PARAMETER] = "torch._utils _rebuild_parameter",
     [REBUILD_WITH_STATE] = "torch._utils _rebuild_parameter_with_state",
 };
+
+static const char rare_elements[] = "it has elements of a rare type; save tensor.float() instead";
+static const char lazy_view[] =
+    "it is a conj or neg view; save tensor.resolve_conj().resolve_neg()";
+
+/* Functions that make tensors which are not read, by how their names begin; what these are, and
+ * what can be saved instead. */
+static const struct {
+    const char *call, *why;
+} others[] = {
+    {"torch._utils _rebuild_sparse_", "it is sparse; save tensor.to_dense() instead"},
+    {"torch._utils _rebuild_qtensor", "it is quantized; save tensor.dequantize() instead"},
+    {"torch._utils _rebuild_tensor_v3", rare_elements},
+    {"torch._utils _rebuild_meta_", "it has no elements (device meta); load it before saving"},
+    {"torch._utils _rebuild_", "it is not a plain tensor; save one, such as tensor.detach().cpu()"},
+    {"torch._tensor _rebuild_", "it is of another class; save tensor.as_subclass(torch.Tensor)"},
+};
+enum { OTHERS = sizeof others / sizeof *others };
 
 /* What no file of weights has: modules, and functions of builtins, that run programs. */
 static const char hostile[] =
@@ -225,6 +244,8 @@ static int push_named(machine *m, const char *name) {
             return push(m, (value){.kind = TYPE, .number = (int64_t)i});
     int64_t which = 0;
     while (which < CALLS && strcmp(name, calls[which]) != 0) which++;
+    for (int64_t k = OTHERS; which >= CALLS && k-- > 0;)
+        if (!strncmp(name, others[k].call, strlen(others[k].call))) which = CALLS + 1 + k;
     return push(m, (value){.kind = CALL, .number = which});
 }
 
@@ -290,6 +311,7 @@ static int call(machine *m) {
     int64_t which = function->kind == CALL ? function->number : CALLS;
     const value *a = item(m, arguments, 0), *b = item(m, arguments, 1);
     const value *shape = item(m, arguments, 2), *stride = item(m, arguments, 3);
+    const value *view = item(m, arguments, 6);
     value made = {.kind = which == ORDERED_DICT ? DICT : OBJECT,
                   .first = DEAD,
                   .last = DEAD,
@@ -298,9 +320,11 @@ static int call(machine *m) {
         if (!a || (a->kind != STORAGE && a->kind != OBJECT) || !b || b->kind != NUMBER ||
             b->number < 0 || !sizes(m, shape) || !sizes(m, stride) || shape->count != stride->count)
             return fail(m, "a tensor whose storage, shape or strides are of another kind");
-        if (a->kind == STORAGE)
-            made = (value){.kind = TENSOR, .first = arguments->first, .last = arguments->last};
+        made = (value){.kind = TENSOR, .first = arguments->first, .last = arguments->last};
+        if (a->kind == OBJECT) made.text = rare_elements;
+        if (view && view->kind == DICT && view->count) made.text = lazy_view;
     }
+    if (which > CALLS) made.kind = TENSOR, made.text = others[which - CALLS - 1].why;
     if (which == REBUILD_PARAMETER || which == REBUILD_WITH_STATE) {
         if (!a || (a->kind != TENSOR && a->kind != OBJECT))
             return fail(m, "a parameter that is not a tensor");
@@ -465,14 +489,16 @@ static bool unnamed(const value *key) {
 
 static int visit_tensor(walk *w, const value *v) {
     const machine *m = w->m;
-    smoe_pickle_tensor t = {0};
+    smoe_pickle_tensor t = {.type = "", .why = v->text};
+    memcpy(t.where, w->where, sizeof t.where);
+    memcpy(t.name, w->name, sizeof t.name);
+    w->tensors++;
+    if (t.why) return w->visit(w->user, &t, m->err);
     const value *storage = item(m, v, 0), *shape = item(m, v, 2), *stride = item(m, v, 3);
     if (storage->length >= sizeof t.storage || memchr(storage->text, '\0', storage->length))
         return smoe_fail(m->err, SMOE_DATA, "a storage whose name is not a text of up to %d bytes",
                          SMOE_PICKLE_TEXT - 1);
     memcpy(t.storage, storage->text, storage->length);
-    memcpy(t.where, w->where, sizeof t.where);
-    memcpy(t.name, w->name, sizeof t.name);
     t.type = types[storage->number].word;
     t.bytes = smoe_type_bytes(t.type);
     t.offset = (size_t)item(m, v, 1)->number;
@@ -481,7 +507,6 @@ static int visit_tensor(walk *w, const value *v) {
         t.dim[i] = (size_t)item(m, shape, i)->number;
         t.stride[i] = (size_t)item(m, stride, i)->number;
     }
-    w->tensors++;
     return w->visit(w->user, &t, m->err);
 }
 

@@ -15,6 +15,7 @@ typedef struct smoe_pickle_tensor {
     char where[SMOE_PICKLE_TEXT];   /* the keys of the dictionaries around its own: "model" */
     char name[SMOE_PICKLE_TEXT];    /* its key; in a whole module, that of its state dict */
     char storage[SMOE_PICKLE_TEXT]; /* the key of its elements */
+    const char *why;                /* it cannot be read, and what to do; NULL if it can be: */
     const char *type;               /* as safetensors calls it, "F32" */
     size_t bytes;                   /* of an element */
     size_t offset;                  /* elements from the start of the storage */

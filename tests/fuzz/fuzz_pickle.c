@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int visit(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
     (void)user;
     (void)err;
-    if (t->ndim < 0 || t->ndim > SMOE_PICKLE_DIMS || !t->bytes || !t->type) abort();
+    if (t->ndim < 0 || t->ndim > SMOE_PICKLE_DIMS || !t->bytes == !t->why || !t->type) abort();
     if (strlen(t->name) >= sizeof t->name || strlen(t->storage) >= sizeof t->storage) abort();
     return 0;
 }

@@ -1159,7 +1159,8 @@ static void hostile_pickles(void **state) {
         {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements; the file has 8"},
         {"0", 7, {2, 1}, {1, 1}, "goes beyond"},
         {"0", 0, {2, 2}, {0x7fffffff, 1}, "goes beyond"},
-        {"0", 0, {0x7fffffff, 0x7fffffff}, {0, 0}, "goes beyond"},
+        {"0", 0, {0x7fffffff, 0x7fffffff}, {0, 0}, "the tensors have more elements than the file"},
+        {"0", 0, {500, 500}, {0, 0}, "save tensor.clone() of views"},
         {"1", 0, {2, 2}, {2, 1}, "data/1, are not in the file"},
         {"../0", 0, {2, 2}, {2, 1}, "data/../0, are not in the file"},
     };
@@ -1177,6 +1178,71 @@ static void hostile_pickles(void **state) {
     scratch_path(s, path, "old.pth");
     scratch_write(path, LEGACY, sizeof LEGACY - 1);
     assert_refused(path, WORDS("old.pth: pickle 4 of 5, at offset 25: offset 0: the pickle ends"));
+}
+
+/* Tensors of a kind that is not read are named if they are of the model; elsewhere they do not
+ * matter. With torch.expand a stride is 0. */
+static void rare_tensors(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    static const struct {
+        const char *module, *name, *why;
+    } rows[] = {
+        {"torch._utils", "_rebuild_sparse_tensor", "it is sparse; save tensor.to_dense()"},
+        {"torch._utils", "_rebuild_qtensor", "it is quantized; save tensor.dequantize()"},
+        {"torch._utils", "_rebuild_tensor_v3", "a rare type; save tensor.float()"},
+        {"torch._utils", "_rebuild_meta_tensor_no_storage", "it has no elements (device meta)"},
+        {"torch._utils", "_rebuild_nested_tensor", "it is not a plain tensor"},
+        {"torch._tensor", "_rebuild_from_type_v2", "save tensor.as_subclass(torch.Tensor)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int beside = 0; beside < 2; beside++) {
+            pickle p = {0};
+            put(&p, "\x80\x02}(", 4);
+            put_text(&p, beside ? "rest" : "model");
+            put(&p, "}(", 2);
+            put_text(&p, "weight");
+            put_global(&p, rows[i].module, rows[i].name);
+            put(&p, ")Ru", 3);
+            if (beside) put_model(&p, "");
+            put(&p, "u", 1);
+            write_pickle(s, path, &p);
+            if (beside)
+                assert_model(path, 0);
+            else
+                assert_refused(path, WORDS("model.pth: tensor weight: ", rows[i].why));
+        }
+    static const struct {
+        const char *type, *metadata, *why;
+    } elements[] = {{"ComplexDoubleStorage", "", "it has elements of a rare type"},
+                    {"FloatStorage", "}X\3\0\0\0neg\x88s", "it is a conj or neg view"}};
+    for (size_t i = 0; i < 2; i++) {
+        pickle p = {0};
+        put(&p, "\x80\x02}(", 4);
+        put_text(&p, "weight");
+        put_global(&p, "torch._utils", "_rebuild_tensor_v2");
+        put(&p, "((", 2);
+        put_text(&p, "storage");
+        put_global(&p, "torch", elements[i].type);
+        put_text(&p, "0");
+        put(&p, "tQK\0))\x89}", 8);
+        put(&p, elements[i].metadata, i ? 11 : 0);
+        put(&p, "tRu", 3);
+        assert_refused(write_pickle(s, path, &p), WORDS("tensor weight: ", elements[i].why));
+    }
+    pickle p = {0};
+    smoe_safetensors *file;
+    smoe_err err;
+    add_storage(&p, "0", (const float[]){1, 2, 3}, 3);
+    put(&p, "\x80\x02}(", 4);
+    put_text(&p, "weight");
+    put_tensor(&p, "0", 3, 0, 2, (size_t[]){3, 4}, (size_t[]){1, 0});
+    put(&p, "u", 1);
+    if (smoe_safetensors_open(&file, write_pickle(s, path, &p), &err)) fail_msg("%s", err.text);
+    const smoe_tensor *t = smoe_safetensors_find(file, "weight");
+    assert_int_equal(t->size, 12);
+    for (size_t i = 0; i < 12; i++) assert_true(((const float *)t->data)[i] == (float)(1 + i / 4));
+    smoe_safetensors_free(file);
 }
 
 /* What Git leaves in the place of a large file that it has not fetched. */
@@ -1217,6 +1283,7 @@ int main(void) {
         cmocka_unit_test(bias_of_one_block),
         cmocka_unit_test(hostile_arrays),
         cmocka_unit_test(hostile_pickles),
+        cmocka_unit_test(rare_tensors),
         cmocka_unit_test(small_files_stay_small),
         cmocka_unit_test(old_file),
         cmocka_unit_test(whole_module),
