@@ -496,6 +496,26 @@ static void suggest(suggestion *s, const data_job *job) {
     s->steps = (s->epochs * s->images + s->batch - 1) / s->batch;
 }
 
+/* Whether a central square would leave out so much that images are better squashed. */
+static bool is_oblong(const data_job *job) {
+    return job->split[0].survey.cropped[0] > 0.15;
+}
+
+/* Reads the first split as the suggested spec does, since its pixels depend on the size. */
+static int look_again(data_job *job, const suggestion *s, smoe_scan *scan, smoe_err *err) {
+    split *first = &job->split[0];
+    smoe_data_spec *data = &job->spec.data;
+    smoe_fit_of_image fit = is_oblong(job) ? SMOE_IMAGE_SQUASH : SMOE_IMAGE_CROP;
+    if (data->image_size == s->side && data->fit == fit) return 0;
+    data->image_size = s->side;
+    data->fit = fit;
+    smoe_dataset_free(first->set);
+    smoe_survey_free(&first->survey);
+    first->set = NULL;
+    if (smoe_survey_open(&first->set, &job->spec, first->name, scan, err)) return -1;
+    return smoe_survey_of(&first->survey, first->set, scan, err);
+}
+
 /* The keys of the data that the user gave, besides those below. */
 static void put_given(FILE *out, const smoe_options *options) {
     static const char *const own[] = {"data.source=", "data.path=",     "data.image_size=",
@@ -532,10 +552,11 @@ static void put_data(FILE *out, const suggestion *s, const data_job *job,
                 s->side, s->middle);
     else
         fprintf(out, "  image_size: %zu\n", s->side);
-    if (survey->cropped[0] > 0.15)
+    if (is_oblong(job))
         fprintf(out, "  fit: squash  # a central square would leave out %.0f %% of the pixels\n",
                 100 * survey->cropped[0]);
-    fprintf(out, "  mean: [%s]  # of the pixels of train\n  std: [%s]\n", list[0], list[1]);
+    fprintf(out, "  mean: [%s]  # of the pixels of %s at this size\n  std: [%s]\n", list[0],
+            job->split[0].name, list[1]);
     fprintf(out, "  augment:\n    crop: %s  # %s\n    flip: %s  # %s\n",
             s->side > 32 ? "inception" : "pad",
             s->side > 32 ? "parts of the image, of any size" : "shifted by a few pixels",
@@ -562,7 +583,7 @@ static void put_rest(FILE *out, const suggestion *s) {
             s->batch, s->steps, s->epochs, s->images, tenth, tenth, tenth);
 }
 
-static int data_suggest(const data_job *job, const smoe_options *options, smoe_err *err) {
+static int data_suggest(data_job *job, const smoe_options *options, smoe_err *err) {
     suggestion s;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED char *text = NULL;
@@ -570,6 +591,7 @@ static int data_suggest(const data_job *job, const smoe_options *options, smoe_e
     if (!job->splits || !job->split[0].survey.looked)
         return smoe_fail(err, SMOE_DATA, "%s: no images to suggest a spec for", job->path);
     suggest(&s, job);
+    if (look_again(job, &s, options->scan, err)) return -1;
     const char *name = basename(job->path);
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "# For %zu images of %zu classes; smoe train -n shows what it costs.\n", s.images,

@@ -72,6 +72,11 @@ mkdir -p side/train/ape side/train/bee side/test/ape side/test/bee
 cp "$corpus"/colour.jpg side/train/ape/1.jpg && turned side/train/ape/1.jpg >side/train/ape/2.jpg
 cp "$corpus"/grey.jpg side/train/bee/1.jpg && cp side/train/bee/1.jpg side/train/bee/2.jpg
 cp side/train/ape/1.jpg side/test/ape && cp side/train/bee/1.jpg side/test/bee
+# mean and std of a suggestion are those of the images that it trains with, in their size
+status 0 smoe data side --suggest >side.yaml
+suggested=$(sed -nE 's/^  (mean|std): (.*\]).*/data.\1=\2/p' side.yaml | tr '\n' ' ')
+status 0 smoe data side.yaml >out
+grep -qF "pixels  of train at 32 x 32: ${suggested% }" out || fail "suggested $suggested: $(cat out)"
 status 0 smoe data side >out
 grep -q '^turned  1 image of train has an EXIF orientation: left as stored; data.orientation=apply' out || fail "orientation: $(cat out)"
 status 0 smoe data side data.orientation=apply >out
