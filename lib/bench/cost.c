@@ -196,7 +196,7 @@ int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_scan *scan, s
     return 0;
 }
 
-/* The number of steps that spec->train.flops allows; at most as many as train.steps can be. */
+/* The number of steps that spec->train.flops allows. */
 static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_scan *scan, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
@@ -207,8 +207,13 @@ static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_scan *scan, 
     if (spec->train.flops < step)
         return smoe_fail(err, SMOE_USAGE, "%s: train.flops: %g is less than one step, %.4g FLOP",
                          spec->file, spec->train.flops, step);
-    double most = spec->train.flops / step;
-    *steps = most < 1e9 ? (size_t)most : 1000000000;
+    double most = floor(spec->train.flops / step), limit = 1e9; /* that of train.steps */
+    if (most > limit)
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: train.flops: %g is enough for %.4g steps, but at most %.0f are possible",
+            spec->file, spec->train.flops, most, limit);
+    *steps = (size_t)most;
     return 0;
 }
 

@@ -82,6 +82,6 @@ int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_scan *scan,
 
 /* As smoe_spec_parse. Where train.flops is given, train.steps becomes the number of whole
  * steps that it allows, and train.flops 0, so that the resolved spec has steps alone. SMOE_USAGE:
- * less than one step. */
+ * less than one step, or more than train.steps can be. */
 int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,
                       size_t count, smoe_err *err) SMOE_MUST_CHECK;

@@ -74,6 +74,9 @@ static void steps_or_flops(void **state) {
     assert_int_equal(read_spec(&spec, "flops: 10", NULL, 0, &err), -1);
     assert_non_null(strstr(err.text, "t: train.flops: 10 is less than one step, "));
     smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "flops: 1e30", NULL, 0, &err), -1);
+    assert_non_null(strstr(err.text, " steps, but at most 1000000000 are possible"));
+    smoe_spec_free(&spec);
 }
 
 int main(void) {
