@@ -38,6 +38,18 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
     return 0;
 }
 
+static void remark_on_several(smoe_dataset *set, smoe_loss loss) {
+    bool several = false;
+    if (loss != SMOE_LOSS_SOFTMAX) return;
+    for (size_t i = 0; i < set->images && !several; i++)
+        several = smoe_dataset_all_labels(set, i, NULL, 0) > 1;
+    if (several)
+        smoe_dataset_remark_on(set,
+                               "%s has images with several classes: train.loss softmax uses only "
+                               "the first class of each, train.loss=sigmoid all of them",
+                               set->path);
+}
+
 /* ---- sets that are opened again -------------------------------------------------------------- */
 
 enum { KEPT = sizeof((smoe_datasets *)0)->set / sizeof(smoe_dataset *) };
@@ -167,6 +179,7 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
               check_excluded(set, spec, err) ||
               settle_classes(set, spec->data.classes, captions, err);
+    if (!bad) remark_on_several(set, spec->train.loss);
     set->scan = NULL;
     if (smoe_scan_end(scan, bad)) {
         close_set(set);

@@ -40,7 +40,11 @@ grep -q 'data.holdout: image-folder holds out a share' err || fail "of a share o
         echo "bee/$i.png,bee"
     done
 } >labels.csv
-status 0 smoe train tiny.yaml -q $own data.holdout=0.25 data.labels=labels.csv train.loss=sigmoid -o multi >/dev/null
+status 0 smoe train tiny.yaml -q $own data.holdout=0.25 data.labels=labels.csv train.loss=sigmoid -o multi >/dev/null 2>err
+several='has images with several classes: train.loss softmax uses only the first class of each'
+! grep -q "$several" err || fail "$(cat err)"
+status 0 smoe train tiny.yaml $own data.holdout=0.25 data.labels=labels.csv -o first >/dev/null 2>err
+[ $(grep -c "$several, train.loss=sigmoid all of them" err) -eq 1 ] || fail "$(cat err)"
 status 0 smoe eval multi --predictions p.csv >out
 cut -d, -f4 p.csv | sort -u | tr '\n' ' ' | grep -q '^bee grey label_name ' || fail "main classes: $(cat p.csv)"
 sed -i 's/^bee.3.png.*/bee\/3.png,/' labels.csv
