@@ -243,9 +243,9 @@ static void bench_add_lines(smoe_result *result, const smoe_bench *b) {
     add_pass(result, b, &b->infer, "inference", "batch");
     smoe_result_line(result, "peaks",
                      "%.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
-                     "(%.0f), %d threads",
+                     "(%.0f), %d thread%s",
                      b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops,
-                     b->median.fma_gflops, b->threads);
+                     b->median.fma_gflops, b->threads, SMOE_S(b->threads));
     smoe_result_line(result, "", "%.0f GFLOP/s products in BF16, %s (%.0f)", b->best.matrix_gflops,
                      smoe_kernels_get()->matrix->unit, b->median.matrix_gflops);
     smoe_result_line(result, "", "%s/s of memory read and written (%s/s)",
@@ -292,10 +292,10 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
     const bool train = trained(b);
     smoe_result_line(result, NULL,
-                     "smoe %s, %s, %d threads, %s. Shares are relative to the peak rates measured "
+                     "smoe %s, %s, %d thread%s, %s. Shares are relative to the peak rates measured "
                      "between the rounds: best values, and medians in brackets.",
                      SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
-                     smoe_env_date(date, smoe_env_now()));
+                     SMOE_S(smoe_threads()), smoe_env_date(date, smoe_env_now()));
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     SMOE_FREED char *memory =
         smoe_text_format("%s, %s", smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),

@@ -28,8 +28,8 @@ static int convert_report(const smoe_storage *storage, const smoe_stored *stored
     smoe_fact_number(&result, "tensors", (double)stored->tensors);
     smoe_fact_number(&result, "changed", (double)stored->changed);
     smoe_fact_number(&result, "bytes", stored->bytes);
-    smoe_result_line(&result, NULL, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
-                     stored->tensors);
+    smoe_result_line(&result, NULL, "%s%s: %zu tensor%s, ", storage->dry ? "would write " : "",
+                     path, stored->tensors, SMOE_S(stored->tensors));
     if (storage->keep)
         smoe_result_more(&result, "with their types unchanged");
     else if (!fresh)

@@ -86,9 +86,10 @@ static void cost_add_totals(smoe_result *result, const smoe_cost *c, const smoe_
                          smoe_text_si(b, sizeof b, c->flops_train_computed_per_image, "FLOP"),
                          idle ? "without places of buffers that no token can take"
                               : "pieces are computed again for a loss of the whole batch");
-    smoe_result_line(result, "the run", "%s: %zu steps of %zu images",
+    smoe_result_line(result, "the run", "%s: %zu step%s of %zu image%s",
                      smoe_text_si(a, sizeof a, 1e18 * c->train_exaflop, "FLOP"), spec->train.steps,
-                     spec->train.batch_size);
+                     SMOE_S(spec->train.steps), spec->train.batch_size,
+                     SMOE_S(spec->train.batch_size));
     smoe_result_line(result, "memory",
                      "%s weights + %s gradients + %s optimizer + %s activations = %s",
                      smoe_text_si(a, sizeof a, c->bytes.weights, "B"),

@@ -594,8 +594,8 @@ static int data_suggest(data_job *job, const smoe_options *options, smoe_err *er
     if (look_again(job, &s, options->scan, err)) return -1;
     const char *name = basename(job->path);
     FILE *out = smoe_alloc_stream(&text, &size);
-    fprintf(out, "# For %zu images of %zu classes; smoe train -n shows what it costs.\n", s.images,
-            s.classes);
+    fprintf(out, "# For %zu image%s of %zu class%s; smoe train -n shows what it costs.\n", s.images,
+            SMOE_S(s.images), s.classes, SMOE_ES(s.classes));
     if (isalpha((unsigned char)*name))
         fprintf(out, "name: %.*s\n", (int)strcspn(name, ". :#'\"{}[]\\"), name);
     put_data(out, &s, job, options);
@@ -621,8 +621,8 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     smoe_fact_text(&result, "path", options->arg[0]);
     smoe_fact_text(&result, "source", source);
     smoe_fact_number(&result, "image_size", (double)job->spec.data.image_size);
-    smoe_result_line(&result, NULL, "%s: %s, %zu classes", options->arg[0], source,
-                     smoe_dataset_classes(set));
+    smoe_result_line(&result, NULL, "%s: %s, %zu class%s", options->arg[0], source,
+                     smoe_dataset_classes(set), SMOE_ES(smoe_dataset_classes(set)));
     smoe_frame *splits = smoe_result_table(&result, NULL, NULL);
     for (size_t k = 0; k < job->splits; k++) add_split(&result, splits, &job->split[k]);
     for (size_t i = 0; i < 3; i++) smoe_result_frame(&result, frame[i].name, &frame[i], i == 0);

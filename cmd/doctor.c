@@ -77,7 +77,8 @@ static void look_at_processor(findings *f) {
                       limit < 1 ? 1 : (int)limit);
     else if (smoe_threads() > here)
         smoe_text_add(&threads, "more threads than processors: use -j %d", here);
-    doctor_find(f, "processors", threads, "%d of %ld, %d threads", here, all, smoe_threads());
+    doctor_find(f, "processors", threads, "%d of %ld, %d thread%s", here, all, smoe_threads(),
+                SMOE_S(smoe_threads()));
     if (getloadavg(&load, 1) == 1)
         doctor_find(f, "load",
                     load > 0.5 * (double)all

@@ -66,8 +66,8 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     if (classified) c->prediction = smoe_alloc(c->images, sizeof *c->prediction);
     if (options->logits) c->logits = calloc(c->images * c->classes, sizeof *c->logits);
     if (options->superclasses > (long)c->classes)
-        return smoe_fail(err, SMOE_USAGE, "--superclasses %ld: the data has %zu classes",
-                         options->superclasses, c->classes);
+        return smoe_fail(err, SMOE_USAGE, "--superclasses %ld: the data has %zu class%s",
+                         options->superclasses, c->classes, SMOE_ES(c->classes));
     if (options->superclasses) c->superclass = smoe_alloc(c->classes, sizeof *c->superclass);
     if (options->labels) c->labels = smoe_alloc(c->images, sizeof *c->labels);
     if (options->logits && !c->logits)

@@ -24,13 +24,13 @@ void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_datas
         if (!sets[i]) continue;
         size_t images = smoe_dataset_images(sets[i]);
         if (!i && smoe_dataset_endless(train))
-            smoe_result_more(out, ", train endless (%zu images per epoch)", images);
+            smoe_result_more(out, ", train endless (images per epoch: %zu)", images);
         else
             smoe_result_more(out, ", %s %zu%s%s", i ? spec->eval.split : "train", images, noun,
                              *noun ? SMOE_S(images) : "");
         noun = "";
     }
-    smoe_result_more(out, "; %zu class%s", classes, classes == 1 ? "" : "es");
+    smoe_result_more(out, "; %zu class%s", classes, SMOE_ES(classes));
     if (train)
         smoe_result_more(out, "; %.3g epochs",
                          (double)spec->train.steps * (double)spec->train.batch_size /
@@ -42,10 +42,12 @@ void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *mod
     char count[48];
     smoe_text_si(count, sizeof count, (double)smoe_model_params(model)->total, "");
     if (moe->layer_count)
-        smoe_result_line(out, "model", "%s, %zu experts in %zu of %zu blocks; ", moe->router,
-                         moe->experts, moe->layer_count, spec->model.depth);
+        smoe_result_line(out, "model", "%s, %zu expert%s in %zu of %zu block%s; ", moe->router,
+                         moe->experts, SMOE_S(moe->experts), moe->layer_count, spec->model.depth,
+                         SMOE_S(spec->model.depth));
     else
-        smoe_result_line(out, "model", "dense, %zu blocks; ", spec->model.depth);
+        smoe_result_line(out, "model", "dense, %zu block%s; ", spec->model.depth,
+                         SMOE_S(spec->model.depth));
     smoe_result_more(out, "width %zu; %s parameters", spec->model.width, count);
 }
 
@@ -91,7 +93,8 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
         smoe_result_more(out, ", momentum %g", train->optimizer.momentum);
     smoe_result_more(out, "; rate %g, %s", train->optimizer.lr, schedule ? schedule : "?");
     if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
-        smoe_result_more(out, ", %zu steps of warm-up", train->schedule.warmup.steps);
+        smoe_result_more(out, ", %zu step%s of warm-up", train->schedule.warmup.steps,
+                         SMOE_S(train->schedule.warmup.steps));
     if (frozen) smoe_result_more(out, "; %zu of %zu tensors frozen", frozen, params->count);
     if (train->ema > 0) smoe_result_more(out, "; moving average with decay %g", train->ema);
     for (size_t k = 0; k < groups->count; k++)

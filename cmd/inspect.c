@@ -354,9 +354,10 @@ static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
     for (size_t i = 0; i < all->rows; i++)
         add_run(all->rows > 1 ? smoe_result_part(&result, "runs") : &result, job, i);
     for (size_t i = 0; i < all->rows; i++)
-        smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
+        smoe_result_line(&result, NULL, "%s, %.0f image%s of %s, router %s",
                          text_in(all, i, "checkpoint"), number_in(all, i, "images"),
-                         text_in(all, i, "split"), text_in(all, i, "router"));
+                         SMOE_S(number_in(all, i, "images")), text_in(all, i, "split"),
+                         text_in(all, i, "router"));
     tables = smoe_result_object(&result, "tables");
     for (size_t i = 0; i < job->frames; i++)
         if (job->frame[i].rows)

@@ -69,8 +69,8 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
         smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
                          (unsigned long long)begin->step + 1, begin->spec->train.steps);
     else
-        smoe_result_line(&lines, "run", "%s, all %zu steps are done", begin->dir,
-                         begin->spec->train.steps);
+        smoe_result_line(&lines, "run", "%s, all %zu step%s done", begin->dir,
+                         begin->spec->train.steps, SMOE_S(begin->spec->train.steps));
     smoe_result_print(&lines, p->out, &paper);
     fflush(p->out);
 }
@@ -104,9 +104,9 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     smoe_progress *p = user;
     if (p->quiet) return;
     char line[256], loss[32];
-    snprintf(line, sizeof line, "step %llu: %s loss %s, top-1 accuracy %.4f (%zu images)",
+    snprintf(line, sizeof line, "step %llu: %s loss %s, top-1 accuracy %.4f (%zu image%s)",
              (unsigned long long)step, split, smoe_cmd_loss(loss, sizeof loss, eval->loss),
-             eval->precision_at_1, eval->images);
+             eval->precision_at_1, eval->images, SMOE_S(eval->images));
     progress_say(p, line);
 }
 

@@ -227,8 +227,9 @@ static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
         live->drawn++;
     }
     char line[120], about[48];
-    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s",
+    snprintf(line, sizeof line, "%zu of %zu cell%s done, %zu failed%s",
              smoe_trial_count(live->sweep, SMOE_TRIAL_DONE, false), smoe_choose_count(live->sweep),
+             SMOE_S(smoe_choose_count(live->sweep)),
              smoe_trial_count(live->sweep, SMOE_TRIAL_FAILED, false),
              left_text(about, live, trial));
     fprintf(stderr, "%.*s\n", width - 1, line);
@@ -292,8 +293,9 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     if (smoe_trial_parse(&spec, sweep->trial, err)) return -1;
     smoe_result lines = {0};
     smoe_heading_spec(&lines, &spec, options->scan);
-    smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
-                     open, sweep->trials > 1 ? "; data and model are those of the first cell" : "");
+    smoe_result_line(&lines, "sweep", "%s, %zu cell%s, %zu to run%s", sweep->dir, sweep->trials,
+                     SMOE_S(sweep->trials), open,
+                     sweep->trials > 1 ? "; data and model are those of the first cell" : "");
     smoe_heading_print(&lines, options);
     return 0;
 }

@@ -116,7 +116,7 @@ static void remark_processes(const smoe_spec *spec, const smoe_options *options)
     int size = options->comm->size;
     if (options->resume || over == SMOE_WORD || over <= size) return;
     fprintf(stderr, "train.experts_over: %g requested, %d in effect: there %s %d process%s\n", over,
-            size, size == 1 ? "is" : "are", size, size == 1 ? "" : "es");
+            size, size == 1 ? "is" : "are", size, SMOE_ES(size));
 }
 
 static void remark(const train_job *job, const smoe_options *options) {
@@ -196,15 +196,18 @@ static void add_moe(smoe_result *plan, const smoe_spec *spec) {
         smoe_frame_end(layers);
         snprintf(label, sizeof label, "blocks.%zu", i);
         if (x.K)
-            smoe_result_line(plan, label,
-                             "%s: %zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers "
-                             "of %zu",
-                             moe->router, x.images, x.T, x.E, x.K, x.capacity, x.P);
+            smoe_result_line(
+                plan, label,
+                "%s: %zu image%s = T %zu token%s, E %zu expert%s, K %zu, C %g: buffers "
+                "of %zu",
+                moe->router, x.images, SMOE_S(x.images), x.T, SMOE_S(x.T), x.E, SMOE_S(x.E), x.K,
+                x.capacity, x.P);
         else
             smoe_result_line(plan, label,
-                             "%s: T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T "
+                             "%s: T %zu token%s, E %zu expert%s x P %zu slot%s = S %zu slot%s, S/T "
                              "%.3g",
-                             moe->router, x.T, x.E, x.P, x.S, (double)x.S / (double)x.T);
+                             moe->router, x.T, SMOE_S(x.T), x.E, SMOE_S(x.E), x.P, SMOE_S(x.P), x.S,
+                             SMOE_S(x.S), (double)x.S / (double)x.T);
     }
 }
 
@@ -266,10 +269,11 @@ static void train_add_plan(smoe_result *plan, const train_plan *p) {
     smoe_fact_number(plan, "tokens", (double)smoe_spec_tokens(spec));
     add_data(plan, p);
     smoe_result_line(plan, "model",
-                     "width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
-                     "patch %zu), %zu classes",
+                     "width %zu, depth %zu, mlp %zu, heads %zu; %zu token%s per image (%zu px, "
+                     "patch %zu), %zu class%s",
                      m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
-                     spec->data.image_size, m->patch_size, p->classes);
+                     SMOE_S(smoe_spec_tokens(spec)), spec->data.image_size, m->patch_size,
+                     p->classes, SMOE_ES(p->classes));
     smoe_fact_text(plan, "start", p->start, .heading = "start", .optional = true);
     if (p->other_classes)
         smoe_result_line(plan, NULL, "the classes of the data differ from those of the file");
@@ -361,16 +365,16 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
     }
     if (done) {
         bool all = r->step >= job->spec->train.steps;
-        smoe_result_line(&result, NULL, "%s: %s%llu steps are done; set %s to train longer",
-                         job->dir, all ? "all " : "", (unsigned long long)r->step,
+        smoe_result_line(&result, NULL, "%s: %s%llu step%s done; set %s to train longer", job->dir,
+                         all ? "all " : "", (unsigned long long)r->step, SMOE_S(r->step),
                          all ? "train.steps=N" : "train.patience=0");
         return smoe_cmd_emit(&result, options, err);
     }
     const char *split = job->spec->eval.split;
     bool two = tested && !strcmp(split, "train"); /* losses of the same images */
     char loss[32];
-    smoe_result_line(&result, NULL, "%s: %llu steps, %s %s", job->dir, (unsigned long long)r->step,
-                     two ? "loss of the last batch" : "train loss",
+    smoe_result_line(&result, NULL, "%s: %llu step%s, %s %s", job->dir, (unsigned long long)r->step,
+                     SMOE_S(r->step), two ? "loss of the last batch" : "train loss",
                      smoe_cmd_loss(loss, sizeof loss, r->train_loss));
     if (tested)
         smoe_result_more(&result, ", %s loss %s, top-1 accuracy %.4f (best %.4f at step %llu)",

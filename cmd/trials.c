@@ -165,9 +165,9 @@ static void add_memory(smoe_result *result, const smoe_estimate *all, size_t tri
     smoe_text_si(a, sizeof a, memory, "B");
     if (large)
         smoe_result_line(result, NULL,
-                         "%zu of %zu cells do not fit: this machine has %s of memory, the smallest "
+                         "%zu of %zu cell%s too large: this machine has %s of memory, the smallest "
                          "cell needs %s",
-                         large, trials, a, smoe_text_si(b, sizeof b, least, "B"));
+                         large, trials, SMOE_S(trials), a, smoe_text_si(b, sizeof b, least, "B"));
     if (jobs > 1 && (double)jobs * most > memory)
         smoe_result_line(result, NULL,
                          "%zu cells at once may not fit: this machine has %s of memory, they need "
@@ -179,8 +179,8 @@ static void add_memory(smoe_result *result, const smoe_estimate *all, size_t tri
 static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     const smoe_axis *axis = &sweep->evaluate;
     if (!axis->points) return;
-    smoe_result_line(result, NULL, "%s%zu evaluations%s:", sweep->run ? "" : "then ", axis->points,
-                     sweep->run ? "" : " of each cell");
+    smoe_result_line(result, NULL, "%s%zu evaluation%s%s:", sweep->run ? "" : "then ", axis->points,
+                     SMOE_S(axis->points), sweep->run ? "" : " of each cell");
     for (size_t p = 0; p < axis->points; p++) {
         smoe_result_line(result, NULL, " ");
         for (size_t c = 0; c < axis->columns; c++)
@@ -527,7 +527,7 @@ int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options, smoe
                          sweep->dir);
     if (smoe_file_print(options->slurm, print_script, &s, err)) return -1;
     if (!options->quiet)
-        smoe_cmd_print(stdout, "%s: %zu cells of %.0f MB at most; sbatch %s\n", options->slurm,
-                       s.open, s.megabytes, options->slurm);
+        smoe_cmd_print(stdout, "%s: %zu cell%s of %.0f MB at most; sbatch %s\n", options->slurm,
+                       s.open, SMOE_S(s.open), s.megabytes, options->slurm);
     return 0;
 }

@@ -96,7 +96,7 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     } else if (status) {
         smoe_verify_blame(v, name, &err);
     } else {
-        smoe_verify_say(v, name, !lost, "%zu of %zu evaluations", have, want);
+        smoe_verify_say(v, name, !lost, "%zu of %zu evaluation%s", have, want, SMOE_S(want));
     }
 }
 
@@ -155,7 +155,8 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
     if (smoe_sweep_read(&sweep, dir, &err)) {
         smoe_verify_blame(v, dir, &err);
     } else {
-        smoe_verify_say(v, dir, true, "the ledger of %zu cells, %s", sweep.trials,
+        smoe_verify_say(v, dir, true, "the ledger of %zu cell%s, %s", sweep.trials,
+                        SMOE_S(sweep.trials),
                         sweep.sealed ? "unchanged" : "its first line not verified");
         verify_kept(v, &sweep);
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
@@ -179,7 +180,7 @@ static void verify_archive(smoe_verifier *v, const char *path) {
     if (smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err))
         smoe_verify_blame(v, path, &err);
     else
-        smoe_verify_say(v, path, true, "%zu files, read to the end", files);
+        smoe_verify_say(v, path, true, "%zu file%s, read to the end", files, SMOE_S(files));
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -228,8 +228,8 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     if (options->dry_run) {
         smoe_fact_number(&lines, "steps", (double)spec.train.steps);
         smoe_result_line(&lines, NULL,
-                         "would train %zu steps without an interruption, and again with one",
-                         spec.train.steps);
+                         "would train %zu step%s without an interruption, and again with one",
+                         spec.train.steps, SMOE_S(spec.train.steps));
         return smoe_cmd_emit(&lines, options, err);
     }
     smoe_heading_spec(&lines, &spec, options->scan);

@@ -231,8 +231,8 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
         smoe_model_file_align(set, s->file, &s->spec, err))
         return -1;
     if (!smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
-        return smoe_fail(err, SMOE_DATA, "%s: %zu classes, but its data has %zu", s->path,
-                         s->classes, smoe_dataset_classes(set));
+        return smoe_fail(err, SMOE_DATA, "%s: %zu class%s, but its data has %zu", s->path,
+                         s->classes, SMOE_ES(s->classes), smoe_dataset_classes(set));
     size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
     if (reserve_pixels(model, images, err) ||
         smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err))

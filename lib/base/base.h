@@ -132,6 +132,7 @@ size_t smoe_texts_find(const char *const *text, size_t count, const char *word);
 
 /* The ending of a noun that is counted: "%zu image%s", n, SMOE_S(n). */
 #define SMOE_S(n) ((n) == 1 ? "" : "s")
+#define SMOE_ES(n) ((n) == 1 ? "" : "es")
 
 /* Significant digits, from `least` to 17, from which the number is read back exactly. */
 int smoe_text_digits(double number, int least);

@@ -37,7 +37,8 @@ int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t
     bool packed = !smoe_npy_read(path, "|b1", &data, 1, dim, &ignored);
     if (!packed && smoe_npy_read(path, "<f4", &data, 2, dim, err)) return -1;
     if (!packed && dim[1] != 2)
-        return smoe_fail(err, SMOE_DATA, "%s: has %zu columns, not 2", path, dim[1]);
+        return smoe_fail(err, SMOE_DATA, "%s: has %zu column%s, not 2", path, dim[1],
+                         SMOE_S(dim[1]));
     if (packed && column) return 0;
     float *x = smoe_alloc(dim[0] + 1, sizeof *x);
     for (size_t k = 0; k < dim[0]; k++)

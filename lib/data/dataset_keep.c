@@ -121,7 +121,7 @@ static int kept_leave_out(smoe_dataset *set, smoe_err *err) {
         return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", list->path, set->split);
     smoe_dataset_remark_on(
         set, "data.exclude: %zu image%s of %s %s left out, of the %zu that %s names", found,
-        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", list->count, list->path);
+        SMOE_S(found), set->split, found == 1 ? "is" : "are", list->count, list->path);
     return 0;
 }
 

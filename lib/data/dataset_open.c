@@ -28,8 +28,8 @@ static int check_request(const smoe_spec *spec, const char *split, smoe_err *err
 static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_err *err) {
     const char *where = set->path ? set->path : set->name;
     if (wanted && wanted < set->named)
-        return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu classes", wanted,
-                         where, set->named);
+        return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu class%s", wanted,
+                         where, set->named, SMOE_ES(set->named));
     set->classes = wanted ? wanted : set->named;
     if (set->classes < 2 && !captions)
         smoe_dataset_remark_on(

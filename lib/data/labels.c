@@ -120,7 +120,8 @@ static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
 static int labels_add_row(reading *r, smoe_err *err) {
     smoe_labels *l = r->to;
     if (r->cells != r->heads)
-        return wrong(r, err, "%zu columns, but the heading has %zu", r->cells, r->heads);
+        return wrong(r, err, "%zu column%s, but the heading has %zu", r->cells, SMOE_S(r->cells),
+                     r->heads);
     char *path = labels_trimmed(r->cell[r->path]);
     for (char *c = path; (c = strchr(c, '\\'));) *c = '/';
     smoe_labels_row new = {.name = path, .first = l->words, .line = r->line};

@@ -263,7 +263,7 @@ static int check_options(const smoe_dataset *set, const smoe_loader_options *o, 
         return smoe_fail(err, SMOE_USAGE,
                          "train.batch_size: %zu, but the split %s of %s has only %zu image%s",
                          o->batch_size, set->split, set->path ? set->path : set->name, set->images,
-                         set->images == 1 ? "" : "s");
+                         SMOE_S(set->images));
     if (set->images > UINT32_MAX)
         return smoe_fail(err, SMOE_USAGE, "%zu images are more than can be shuffled", set->images);
     return 0;

@@ -134,8 +134,9 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
                          "of its last shards that are held out of training",
                          set->path);
     if (held >= s->shards)
-        return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none for training",
-                         held, s->shards);
+        return smoe_fail(err, SMOE_USAGE,
+                         "data.holdout: %zu of %zu shard%s held out, none left to train", held,
+                         s->shards, SMOE_S(s->shards));
     for (size_t i = s->shards - held; train && i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; !train && i < s->shards - held; i++) free(s->shard[i]);
     if (!train) memmove(s->shard, s->shard + s->shards - held, held * sizeof *s->shard);

@@ -237,15 +237,15 @@ static void check_slots(smoe_reading *reading) {
     if (S % E) {
         size_t down = S / E * E;
         clash(reading, KEYS("model.moe.total_slots", "model.moe.experts"),
-              "%zu slots cannot be shared equally by %zu experts: use a multiple such as %zu", S, E,
-              down ? down : E);
+              "%zu slot%s cannot be shared equally by %zu experts: use a multiple such as %zu", S,
+              SMOE_S(S), E, down ? down : E);
     } else if (P && S && P * E != S)
-        clash(reading,
-              KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
-              "%zu experts with %zu slots each have %zu slots, not %zu: give slots_per_expert or "
-              "total_slots, "
-              "and 0 for the other",
-              E, P, P * E, S);
+        clash(
+            reading,
+            KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
+            "experts times slots_per_expert is %zu, not %zu: give slots_per_expert or total_slots, "
+            "and 0 for the other",
+            P * E, S);
 }
 
 /* A list has a number for each MoE layer, or channel, of which there are `count`; `of` is the key
@@ -255,8 +255,9 @@ static void check_series(smoe_reading *reading, const char *key, const smoe_seri
     bool layers = strcmp(of, "data.channels") != 0;
     if (!series->listed || series->listed == count) return;
     clash(reading, KEYS(key, of, layers ? "model.depth" : NULL),
-          "%zu numbers of %s for %zu %s: give one for each %s, or one for all", series->listed, key,
-          count, layers ? "MoE layers" : "channels", layers ? "layer" : "channel");
+          "%zu number%s of %s for %zu %s%s: give one for each %s, or one for all", series->listed,
+          SMOE_S(series->listed), key, count, layers ? "MoE layer" : "channel", SMOE_S(count),
+          layers ? "layer" : "channel");
     reading->bad[resolve_entry_of(key)] = true;
 }
 
@@ -304,8 +305,8 @@ static void check_router(smoe_reading *reading) {
     bool gates = smoe_router_heeds(router, "gate");
     if (smoe_router_counts_experts(router) && most_choices(spec) > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: use k of %zu at most", most_choices(spec),
-              moe->experts, moe->experts);
+              "a token cannot choose %zu of %zu expert%s: use k of %zu at most", most_choices(spec),
+              moe->experts, SMOE_S(moe->experts), moe->experts);
     if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance.way == SMOE_BALANCE_BIAS)
         clash(reading, KEYS("model.moe.balance", "model.moe.router"),
               "router %s has no biases: use loss or none", moe->router);
@@ -342,10 +343,11 @@ static void check_router(smoe_reading *reading) {
               moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
-        clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-              "%s needs one slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
-              "use %zu slots_per_expert",
-              moe->router, T, E, P, P * E, (T + E - 1) / E);
+        clash(
+            reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
+            "%s needs one slot for each of %zu tokens, but experts times slots_per_expert is %zu: "
+            "use %zu slots_per_expert",
+            moe->router, T, P * E, (T + E - 1) / E);
 }
 
 /* The default group is adapted to divide the pieces of a batch; a given group is only checked. */
@@ -461,16 +463,18 @@ static void check_facts(smoe_reading *reading) {
               data->image_size);
     if (data->facts.distractors >= cells)
         clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
-              "%zu distractors beside the marked cell do not fit into %zu cells: use %zu at most",
-              data->facts.distractors, cells, cells - 1);
+              "%zu distractor%s and the marked cell do not fit into %zu cell%s: use %zu at most",
+              data->facts.distractors, SMOE_S(data->facts.distractors), cells, SMOE_S(cells),
+              cells - 1);
     if (data->facts.classes > data->facts.entities)
         clash(reading, KEYS("data.facts.classes", "data.facts.entities"),
               "%zu entities cannot form %zu classes: use %zu at most", data->facts.entities,
               data->facts.classes, data->facts.entities);
     if (data->facts.entities > UINT64_C(1) << data->facts.bits)
         clash(reading, KEYS("data.facts.bits", "data.facts.entities"),
-              "%zu bits have %llu codes, too few for %zu entities: use more bits", data->facts.bits,
-              1ULL << data->facts.bits, data->facts.entities);
+              "the %llu codes of %zu bit%s are too few for %zu entities: use more bits",
+              1ULL << data->facts.bits, data->facts.bits, SMOE_S(data->facts.bits),
+              data->facts.entities);
 }
 
 static const char *generated_names(char *names, size_t size) {

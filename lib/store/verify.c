@@ -104,7 +104,7 @@ static void verify_records(smoe_verifier *v, const char *dir) {
         smoe_verify_say(v, path, false, "records are missing at the end: %zu, and there were %zu",
                         before, then);
     else
-        smoe_verify_say(v, path, true, "%zu records%s", records,
+        smoe_verify_say(v, path, true, "%zu record%s%s", records, SMOE_S(records),
                         chained == records ? ", unchanged"
                         : chained          ? ", the first of them without checksums"
                                            : ", not verified: they have no checksums");

@@ -302,8 +302,9 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
         SMOE_FREED char *path = smoe_evaluations_outcomes(sweep, i, done);
         if (begun) begun(user, done, points);
         if (smoe_scan_asked(scan, NULL))
-            status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
-                               done, points);
+            status =
+                smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluation%s",
+                          done, points, SMOE_S(points));
         else
             status = evaluations_evaluate(&s, &sweep->evaluate.point[done], path, result, err);
         if (!status) json_array_append(list, result);

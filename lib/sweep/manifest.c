@@ -145,10 +145,11 @@ int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, 
 
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: it has %zu cells, the spec now makes %zu; --extend "
-                         "adds cells to it, -o DIR chooses another folder",
-                         was->dir, was->trials, is->trials);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: is another sweep: it has %zu cell%s, the spec now makes %zu; --extend "
+            "adds cells to it, -o DIR chooses another folder",
+            was->dir, was->trials, SMOE_S(was->trials), is->trials);
     for (size_t i = 0; i < is->trials; i++)
         if (strcmp(was->trial[i].name, is->trial[i].name) ||
             !smoe_trial_same(&was->trial[i], &is->trial[i]))
@@ -309,8 +310,8 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
                              number);
     }
     if (number && sweep->trials == trials) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: has %zu cells, its first line says %zu", path,
-                     sweep->trials, trials);
+    return smoe_fail(err, SMOE_DATA, "%s: has %zu cell%s, its first line says %zu", path,
+                     sweep->trials, SMOE_S(sweep->trials), trials);
 }
 
 int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) {

@@ -289,8 +289,8 @@ static void add_open(smoe_result *result, const smoe_sweep *sweep) {
     size_t failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, true);
     size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, true);
     if (failed || open)
-        smoe_result_line(result, NULL, "%zu of %zu cells failed, %zu are not finished.", failed,
-                         sweep->trials, open);
+        smoe_result_line(result, NULL, "%zu of %zu cell%s failed, %zu not finished.", failed,
+                         sweep->trials, SMOE_S(sweep->trials), open);
 }
 
 void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {

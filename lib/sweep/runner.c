@@ -310,15 +310,15 @@ static int runner_conclude(const runner *r, smoe_err *err) {
            chosen = smoe_choose_count(sweep);
     if (open && !r->killed && !(r->failed && r->options->fail_fast))
         return smoe_fail(err, SMOE_STOPPED,
-                         "stopped on request with %zu of %zu cells left; --resume "
+                         "stopped on request with %zu of %zu cell%s left; --resume "
                          "continues",
-                         open, chosen);
+                         open, chosen, SMOE_S(chosen));
     if (!failed && !r->killed) return 0;
     if (r->killed)
         smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",
                   r->killed, chosen);
     if (!failed) return -1;
-    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, chosen);
+    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cell%s failed:", failed, chosen, SMOE_S(chosen));
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *text = json_string_value(json_object_get(sweep->trial[i].outcome, "error"));
         if (sweep->trial[i].state == SMOE_TRIAL_FAILED && !sweep->trial[i].left_out)

@@ -119,7 +119,8 @@ static int shape(target *t, smoe_err *err) {
             return smoe_fail(err, SMOE_DATA, "tensor %s: part %d of %d is missing", t->name, k + 1,
                              t->parts);
         if (!axes_of(p, t->rule[k], order, &ndim, dim) || (t->parts > 1 && !ndim))
-            return smoe_fail(err, SMOE_DATA, "tensor %s: it has %d axes", p->name, p->ndim);
+            return smoe_fail(err, SMOE_DATA, "tensor %s: it has %d ax%s", p->name, p->ndim,
+                             p->ndim == 1 ? "is" : "es");
         bool same = !k || (ndim == t->ndim && p->bytes == t->part[0]->bytes &&
                            !strcmp(p->type, t->part[0]->type));
         for (int i = 1; k && same && i < ndim; i++) same = dim[i] == t->dim[i];

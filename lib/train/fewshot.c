@@ -37,11 +37,12 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
             first = c;
         }
     if (!short_of) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "eval.fewshot.shots: %zu images per class are needed, but class '%s' has %u "
-                     "in the train split (%zu such %s)",
-                     shots, smoe_dataset_class_name(set, first), have[first], short_of,
-                     short_of == 1 ? "class" : "classes");
+    return smoe_fail(
+        err, SMOE_DATA,
+        "eval.fewshot.shots: %zu image%s per class needed, but class '%s' has %u in the "
+        "train split (%zu such class%s)",
+        shots, SMOE_S(shots), smoe_dataset_class_name(set, first), have[first], short_of,
+        SMOE_ES(short_of));
 }
 
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
@@ -87,8 +88,9 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan
     if (smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err)) goto fail;
     size_t N = smoe_dataset_classes(f->train);
     if (smoe_dataset_classes(f->queries) != N) {
-        smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",
-                  spec->eval.split, smoe_dataset_classes(f->queries), N);
+        smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu",
+                  spec->eval.split, smoe_dataset_classes(f->queries),
+                  SMOE_ES(smoe_dataset_classes(f->queries)), N);
         goto fail;
     }
     f->image = smoe_alloc(f->draws * N * f->most, sizeof *f->image);

@@ -63,12 +63,12 @@ void smoe_likeness_text(char *buf, size_t size, const smoe_likeness *x) {
     if (x->spread > 0)
         snprintf(
             buf, size,
-            "logits of %zu images before and after: largest difference %.3g, root mean square "
+            "logits of %zu image%s before and after: largest difference %.3g, root mean square "
             "%.3g where the logits have a standard deviation of %.3g, the same top class for %zu",
-            x->images, x->largest, x->rms, x->spread, x->same);
+            x->images, SMOE_S(x->images), x->largest, x->rms, x->spread, x->same);
     else
         snprintf(buf, size,
-                 "the logits of %zu images are all the same before, as with a new head, so they "
+                 "the logits of %zu image%s are all the same before, as with a new head, so they "
                  "do not show a change",
-                 x->images);
+                 x->images, SMOE_S(x->images));
 }

@@ -75,7 +75,7 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
             err, SMOE_USAGE,
             "train.pieces: %zu piece%s cannot be shared by %d processes: the number of "
             "processes must divide the number of pieces",
-            G, G == 1 ? "" : "s", s->comm->size);
+            G, SMOE_S(G), s->comm->size);
     s->pieces = G / (size_t)s->comm->size;
     s->images = spec->train.batch_size / G;
     smoe_model_shard(model, s->comm, spec->train.experts_over, s->pieces);

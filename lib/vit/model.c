@@ -123,8 +123,8 @@ static int model_check_superclasses(const smoe_spec *spec, size_t classes, smoe_
     size_t listed = spec->model.moe.balance.superclasses.count;
     if (!listed || listed == classes || !smoe_spec_acts(spec, "model.moe.superclasses")) return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "model.moe.superclasses: %zu numbers for %zu classes: give one for each",
-                     listed, classes);
+                     "model.moe.superclasses: %zu number%s for %zu classes: give one for each",
+                     listed, SMOE_S(listed), classes);
 }
 
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {

@@ -47,7 +47,7 @@ status 2 smoe train --resume grid 2>err
 grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume grid`' err || fail "$(cat err)"
 # a limit on images that leaves too few examples is not an error of the data
 status 2 smoe eval run -q eval.fewshot.shots=[5] data.limit=20 2>err
-grep -q 'eval.fewshot.shots: 5 images per class are needed' err || fail "$(cat err)"
+grep -q 'eval.fewshot.shots: 5 images per class needed' err || fail "$(cat err)"
 grep -q 'data.limit is 20: raise it, or give eval.fewshot.shots=\[\]$' err || fail "$(cat err)"
 # --init takes what eval takes
 status 0 smoe train tiny.yaml -q --init run train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o from-run >/dev/null

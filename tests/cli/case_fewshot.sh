@@ -34,7 +34,7 @@ status 0 smoe train specs/few.yaml data.labels=trained.csv eval.fewshot.data.lab
 status 3 smoe train specs/few.yaml data.labels=trained.csv eval.fewshot.data.labels=of.csv -q -o none 2>err
 grep -q 'eval.fewshot.data.labels: of.csv was not found' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.shots=100000 2>err
-grep -q 'images per class are needed' err || fail "$(cat err)"
+grep -q 'images per class needed' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.data.source=cifar10 2>err
 grep -q 'eval.fewshot.data.path must say where' err || fail "$(cat err)"
 # Few-shot images of the data trained on: a sweep reads them once, with those for training, and its second cell reads nothing.

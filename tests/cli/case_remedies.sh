@@ -33,7 +33,7 @@ mkdir -p pictures/train/a pictures/test/a && cp image.png pictures/train/a && cp
 for kind in tar zip; do
     case $kind in tar) tar -C pictures -cf archive train test ;; zip) (cd pictures && "${PYTHON:-python3}" -m zipfile -c ../archive train test) ;; esac
     status 0 smoe data archive >out
-    grep -q '^archive: image-folder, 1 classes' out || fail "$kind: $(cat out)"
+    grep -q '^archive: image-folder, 1 class$' out || fail "$kind: $(cat out)"
 done
 more='-n'
 remedies 2 smoe train model.safetensors

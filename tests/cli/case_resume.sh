@@ -15,7 +15,7 @@ same_run whole parts
 # A finished run has nothing left to do, and stays as it is.
 status 0 smoe train --resume -o parts -q >out
 same_run whole parts
-[ "$(cat out)" = "parts: all 400 steps are done; set train.steps=N to train longer" ] || fail "of a finished run: $(cat out)"
+[ "$(cat out)" = "parts: all 400 steps done; set train.steps=N to train longer" ] || fail "of a finished run: $(cat out)"
 cp parts/spec.yaml spec.yaml
 status 2 smoe train --resume parts -q train.steps=399 2>err
 grep -q 'train.steps is 399, and 400 are done' err || fail "of fewer steps: $(cat err)"

@@ -64,7 +64,7 @@ kill -USR1 $pid
 await 'ls both/000-*/ckpt/latest/model.safetensors >/dev/null 2>&1'
 kill -HUP $pid; wait $pid; [ $? -eq 75 ] || fail "sweep: $(cat err)"
 # Nothing is finished, so there is no table.
-[ "$(grep -v '^both: ' out)" = '0 of 2 cells failed, 2 are not finished.' ] && ! grep '|' both/summary.md || fail "without results: $(cat out both/summary.md)"
+[ "$(grep -v '^both: ' out)" = '0 of 2 cells failed, 2 not finished.' ] && ! grep '|' both/summary.md || fail "without results: $(cat out both/summary.md)"
 head -n 1 both/results.csv | grep -q '^cell,model.moe.experts,status,error$' && [ "$(wc -l <both/summary.csv)" -eq 3 ] || fail "files: $(cat both/*.csv)"
 status 0 smoe sweep tiny.yaml train.steps=4 train.eval_every=0 model.moe.experts=2,4 -q -o ends >/dev/null
 head -n 1 ends/summary.csv | grep -q 'precision_at_1' || fail "$(cat ends/summary.csv)"

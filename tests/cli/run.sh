@@ -32,6 +32,11 @@ matches() {
     done <"$1"
 }
 
+# Plurals after a single 1: "1 cells". Every block is searched for them, and what a script leaves in out and err.
+ONES='(^|[ (])1 (axes|bits|blocks|cells|channels|classes|columns|distractors|epochs|evaluations|experts|files|heads|images|items|layers'
+ONES="$ONES|numbers|pieces|processes|records|rows|runs|seconds|seeds|shards|slots|steps|tensors|threads|tokens|MoE layers)([^a-z]|\$)"
+ones() { ! cat "$@" 2>/dev/null | grep -aE -e "$ONES"; }
+
 # One block: command in $command, status in $status, patterns in $work/want.out and $work/want.err.
 judge() {
     [ -n "$command" ] && wanted "cases.txt: $command" || return 0
@@ -40,7 +45,8 @@ judge() {
     got=$?
     if why=$([ $got -eq "$status" ] || { echo "exit status $got, not $status"; exit 1; }
              echo "standard output:"; matches "$work/want.out" "$work/out" &&
-             echo "standard error:" && matches "$work/want.err" "$work/err"); then
+             echo "standard error:" && matches "$work/want.err" "$work/err" &&
+             echo "not plural:" && ones "$work/out" "$work/err"); then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -70,7 +76,7 @@ judge
 for script in tests/cli/case_*.sh; do
     wanted "$script" || continue
     mkdir "$work/case" && cp tests/cli/tiny.yaml "$work/case/"
-    (cd "$work/case" && timeout "${CASE_TIMEOUT:-600}" sh "$ROOT/$script") >"$work/out" 2>&1 </dev/null
+    (cd "$work/case" && timeout "${CASE_TIMEOUT:-600}" sh "$ROOT/$script" && ones out err) >"$work/out" 2>&1 </dev/null
     case $? in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)); echo "skipped: $script: $(tail -n 1 "$work/out")" ;;

@@ -1077,7 +1077,7 @@ static void hostile_arrays(void **state) {
     const variant plain = {.prefix = ""};
     const float values[64] = {0};
     add_array(&zip, "head/kernel", 1, (size_t[]){8}, values, &plain);
-    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("head/kernel: it has 1 axes"));
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("head/kernel: it has 1 axis"));
     add_array(&zip, "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/key/bias", 2,
               (size_t[]){2, 4}, values, &plain);
     assert_refused(write_zip(s, path, "bad.npz", &zip),

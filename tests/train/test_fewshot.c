@@ -314,7 +314,7 @@ static void too_few_images_are_named(void **state) {
     assert_int_equal(smoe_fewshot_open(&fewshot, &spec, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(
-        strstr(err.text, "eval.fewshot.shots: 100000 images per class are needed, but class '"));
+        strstr(err.text, "eval.fewshot.shots: 100000 images per class needed, but class '"));
     assert_non_null(strstr(err.text, "\ndata.limit is 20: raise it, or give"));
     assert_null(fewshot);
     spec.data.limit = 0; /* now the data has too few */
