@@ -7,6 +7,7 @@
 #include "store/run_files.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <sha256.h>
 #include <stdarg.h>
@@ -149,6 +150,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     static const char *const links[] = {"latest", "best"};
     SMOE_FREED char *ckpt = smoe_text_format("%s/ckpt", dir);
     DIR *open = opendir(ckpt);
+    if (!open && errno != ENOENT) smoe_verify_say(v, ckpt, false, "%s", strerror(errno));
     for (size_t i = 0; open && i < 2; i++) {
         SMOE_FREED char *link = smoe_text_format("%s/%s", ckpt, links[i]), *model = NULL;
         char target[8];
@@ -182,10 +184,12 @@ static bool checked_elsewhere(const char *name) {
 static const char *compare_sum(const char *path, const char *sum, bool whole) {
     char hex[SMOE_SUM_SIZE];
     struct stat there;
-    if (lstat(path, &there)) return "is in " SMOE_RUN_MANIFEST ", and no longer there";
+    if (lstat(path, &there))
+        return errno == ENOENT ? "is in " SMOE_RUN_MANIFEST ", and no longer there"
+                               : strerror(errno);
     if (!S_ISREG(there.st_mode)) return "is not a regular file";
     if (!whole) return NULL;
-    if (!SHA256File(path, hex)) return "cannot be read";
+    if (!SHA256File(path, hex)) return strerror(errno);
     return strncmp(hex, sum, SMOE_SUM_SIZE - 1) ? "changed since the run ended" : NULL;
 }
 

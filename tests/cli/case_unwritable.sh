@@ -72,5 +72,10 @@ for way in "--resume run" "tiny.yaml --force -o run"; do
     status 1 $as $program train $way -q 2>err
     grep -q 'run/metrics.jsonl: cannot write: Permission denied' err || fail "$way: $(cat err)"
 done
+# What cannot be read is not gone: verify says why.
+chmod 0 run/log.txt run/ckpt
+status 3 $as $program verify run >out 2>err
+grep -qx 'BAD  run/log.txt: Permission denied' out && grep -qx 'BAD  run/ckpt: Permission denied' out && ! grep 'no longer there' out || fail "verify of what cannot be read: $(cat out err)"
+chmod u+rwx run/log.txt run/ckpt
 status 1 $as $program verify --repair grid >out 2>err
 grep -q 'could not be read or repaired' err || fail "verify of what cannot be written: $(cat out err)"
