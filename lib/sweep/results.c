@@ -252,6 +252,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
     size_t flops =
         smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column);
     size_t most = 0;
+    if (flops == SIZE_MAX) /* the cells are of an older version */
+        flops = smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column);
     if (!r->measured->metrics) frame->where = SMOE_IN_FILES; /* no trial is done: keys alone */
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
