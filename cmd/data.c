@@ -4,6 +4,7 @@
 #include "data/archive.h"
 #include "data/survey.h"
 #include "draw/contact.h"
+#include "spec/schema.h"
 #include "spec/sources.h"
 
 #include <ctype.h>
@@ -59,7 +60,7 @@ static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
 /* The source that a path looks like. The source itself reports what is wrong with the path. */
 static smoe_source guess(const char *path, smoe_scan *scan) {
     smoe_source source = SMOE_SOURCE_FOLDER;
-    if (strchr(path, '{')) return SMOE_SOURCE_WEBDATASET;
+    if (strchr(path, '{') && access(path, F_OK)) return SMOE_SOURCE_WEBDATASET;
     (void)!smoe_walk(path, &(smoe_visitor){guess_member, &source, scan}, NULL);
     return source;
 }
@@ -452,6 +453,7 @@ typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;
     size_t middle; /* the median of the shorter sides of the images; 0: not known */
     bool digits;   /* grey: mirrored, they would be others */
+    bool several;  /* some images have several classes */
 } suggestion;
 
 /* Sizes of models by the images that there are to learn from. */
@@ -478,7 +480,8 @@ static void suggest(suggestion *s, const data_job *job) {
     size_t i = 0, side = 0, most;
     *s = (suggestion){.images = smoe_dataset_images(job->split[0].set),
                       .classes = smoe_dataset_classes(job->split[0].set),
-                      .digits = job->spec.data.channels == 1};
+                      .digits = job->spec.data.channels == 1,
+                      .several = smoe_dataset_multi(job->split[0].set)};
     if (survey->files) s->middle = least_of(survey->width[1], survey->height[1]);
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
@@ -527,8 +530,12 @@ static void put_given(FILE *out, const smoe_options *options) {
             strncmp(text, "data.", 5) != 0 || memchr(text, '.', (size_t)(equal - text)) != text + 4;
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             again |= !strncmp(text, own[k], strlen(own[k]));
-        if (!again)
-            fprintf(out, "  %.*s: %s  # as given\n", (int)(equal - text - 5), text + 5, equal + 1);
+        if (again) continue;
+        SMOE_FREED char *key = smoe_text_format("%.*s", (int)(equal - text), text);
+        int entry = smoe_schema_find(key);
+        bool named = entry >= 0 && smoe_schema[entry].kind == SMOE_KIND_PATH;
+        SMOE_FREED char *value = named ? smoe_value_quoted(equal + 1) : smoe_alloc_text(equal + 1);
+        fprintf(out, "  %s: %s  # as given\n", key + 5, value);
     }
 }
 
@@ -541,7 +548,8 @@ static void put_data(FILE *out, const suggestion *s, const data_job *job,
         for (int k = 0; k < 2; k++)
             smoe_text_list(list[k], sizeof list[k], "%.4f",
                            fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
-    fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, data->path);
+    SMOE_FREED char *path = smoe_value_quoted(data->path);
+    fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, path);
     put_given(out, options);
     if (data->holdout > 0)
         fprintf(out, "  holdout: %g  # this share of the images is for evaluations\n",
@@ -576,11 +584,13 @@ static void put_rest(FILE *out, const suggestion *s) {
             s->patch, tokens, s->width, s->images, s->depth, 4 * s->width, s->width / 32,
             s->depth / 2, experts, tokens / experts * experts);
     fprintf(out,
-            "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: softmax\n"
+            "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: %s\n"
             "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
             "clip: 1.0}\n  schedule: {name: cosine, warmup: %zu}  # a tenth of the steps\n"
             "  eval_every: %zu\n  checkpoint_every: %zu\n",
-            s->batch, s->steps, s->epochs, s->images, tenth, tenth, tenth);
+            s->batch, s->steps, s->epochs, s->images,
+            s->several ? "sigmoid  # for images with several classes" : "softmax", tenth, tenth,
+            tenth);
 }
 
 static int data_suggest(data_job *job, const smoe_options *options, smoe_err *err) {
@@ -596,8 +606,9 @@ static int data_suggest(data_job *job, const smoe_options *options, smoe_err *er
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "# For %zu image%s of %zu class%s; smoe train -n shows what it costs.\n", s.images,
             SMOE_S(s.images), s.classes, SMOE_ES(s.classes));
-    if (isalpha((unsigned char)*name))
-        fprintf(out, "name: %.*s\n", (int)strcspn(name, ". :#'\"{}[]\\"), name);
+    SMOE_FREED char *stem = smoe_text_format("%.*s", (int)strcspn(name, ". :#'\"{}[]\\"), name);
+    SMOE_FREED char *quoted = smoe_value_quoted(stem);
+    if (isalpha((unsigned char)*name)) fprintf(out, "name: %s\n", quoted);
     put_data(out, &s, job, options);
     put_rest(out, &s);
     smoe_alloc_stream_close(out, &text);

@@ -104,6 +104,8 @@ const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set);
 /* The number of classes of image i, 1 unless the data is multi-label; at most `most` of them go to
  * class. */
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
+/* Whether any image has several. */
+bool smoe_dataset_multi(const smoe_dataset *set);
 
 /* Which of its captions an image shows. */
 typedef struct smoe_caption_choice {

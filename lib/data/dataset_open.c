@@ -39,11 +39,7 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
 }
 
 static void remark_on_several(smoe_dataset *set, smoe_loss loss) {
-    bool several = false;
-    if (loss != SMOE_LOSS_SOFTMAX) return;
-    for (size_t i = 0; i < set->images && !several; i++)
-        several = smoe_dataset_all_labels(set, i, NULL, 0) > 1;
-    if (several)
+    if (loss == SMOE_LOSS_SOFTMAX && smoe_dataset_multi(set))
         smoe_dataset_remark_on(set,
                                "%s has images with several classes: train.loss softmax uses only "
                                "the first class of each, train.loss=sigmoid all of them",

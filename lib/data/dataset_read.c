@@ -49,6 +49,12 @@ size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class,
     return 1;
 }
 
+bool smoe_dataset_multi(const smoe_dataset *set) {
+    size_t i = 0;
+    while (i < set->images && smoe_dataset_all_labels(set, i, NULL, 0) == 1) i++;
+    return i < set->images;
+}
+
 int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
                             char *buf, size_t size, smoe_err *err) {
     return set->type->caption(set, smoe_dataset_place(set, i), choice, buf, size, err);

@@ -158,6 +158,8 @@ void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);
 
 /* The value as YAML text, fresh. Paths as smoe_path_portable has them. */
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry);
+/* Text as YAML, fresh: in quotes if a reader of YAML would take it for something else. */
+char *smoe_value_quoted(const char *text);
 json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry);
 json_t *smoe_groups_json(const smoe_groups *groups);
 json_t *smoe_prompts_json(const smoe_prompts *prompts);

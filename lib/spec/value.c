@@ -349,8 +349,7 @@ static void put_yaml(FILE *out, const json_t *value) {
     }
 }
 
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
-    json_auto_t *value = smoe_value_json(spec, entry);
+static char *json_yaml(const json_t *value) {
     const char *word = json_string_value(value);
     char *text = NULL;
     size_t size;
@@ -358,4 +357,14 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
     FILE *out = smoe_alloc_stream(&text, &size);
     put_yaml(out, value);
     return smoe_alloc_stream_close(out, &text);
+}
+
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    json_auto_t *value = smoe_value_json(spec, entry);
+    return json_yaml(value);
+}
+
+char *smoe_value_quoted(const char *text) {
+    json_auto_t *value = json_string(text);
+    return json_yaml(value);
 }

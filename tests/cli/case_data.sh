@@ -48,6 +48,14 @@ png48() { printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\0000\000\0
 mkdir -p small/ape small/bee && for i in 1 2 3 4 5 6 7 8 9; do png48 >small/ape/$i.png && png48 >small/bee/$i.png; done
 status 0 smoe data small --suggest >small.yaml
 grep -q '^  image_size: 48  # the median of the shorter sides is 48 pixels$' small.yaml && grep -q '^  patch_size: 6  # 64 tokens' small.yaml || fail "48 pixels: $(cat small.yaml)"
+# names that YAML would read as something else, and images with several classes
+for name in 'a: b' 'x #y' '[z]' null 'end ' '- d' '"q' '{br'; do
+    rm -rf odd && mkdir odd && cp -r small "odd/$name" && echo 'path,labels' >"odd/$name #.csv"
+    for i in 1 2 3 4 5 6 7 8 9; do printf 'ape/%s.png,ape;bee\nbee/%s.png,bee\n' $i $i; done >>"odd/$name #.csv"
+    (cd odd && status 0 smoe data --suggest data.holdout=0.2 "data.labels=$name #.csv" -- "$name" >spec.yaml && status 0 smoe train spec.yaml -n >out) || fail "$name: $(cat odd/spec.yaml)"
+    grep -q '^  loss: sigmoid  # for images with several classes$' odd/spec.yaml || fail "$name: $(cat odd/spec.yaml)"
+done
+grep -q '^  loss: softmax$' small.yaml || fail "$(cat small.yaml)"
 printf 'data: {source: image-folder, path: photos}\n' >bare.yaml
 status 0 smoe train bare.yaml -n train.steps=5000 >out
 grep -q '^doubt .* epochs of the same 16 images, without data.augment$' out && grep -q '^doubt .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
