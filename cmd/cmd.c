@@ -289,17 +289,6 @@ void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const cha
         smoe_cmd_print(stderr, "gnuplot is not installed, or failed; %s/%s\n", folder, scripts);
 }
 
-void smoe_cmd_put_quoted(FILE *out, const char *text) {
-    fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    }
-    fputc('\'', out);
-}
-
 const char *smoe_cmd_time(char *buf, size_t size, double seconds) {
     const double hour = 3600, day = 24 * hour, year = 365.25 * day;
     if (!(seconds >= 0 && seconds < 1e15)) {

@@ -118,9 +118,6 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) S
  * it hung and had to be killed: that is a failure, while a machine without gnuplot is none. */
 void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const char *scripts);
 
-/* Text in single quotes for a shell. */
-void smoe_cmd_put_quoted(FILE *out, const char *text);
-
 /* "1:02:03", "4:05": seconds as hours, minutes and seconds; from two days on "2.5 days", "30
  * years". Returns buf. */
 const char *smoe_cmd_time(char *buf, size_t size, double seconds);

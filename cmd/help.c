@@ -1,5 +1,6 @@
 /* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
+#include "base/shell.h"
 #include "spec/routers.h"
 
 #include <ctype.h>
@@ -373,9 +374,8 @@ static void bash_function(void) {
 
 /* " -d 'HELP'", the end of a line for fish. */
 static void fish_end(const char *help) {
-    printf(" -d ");
-    smoe_cmd_put_quoted(stdout, help);
-    putchar('\n');
+    SMOE_FREED char *word = smoe_shell_word(help);
+    printf(" -d %s\n", word);
 }
 
 static void fish_keys(void) {

@@ -6,6 +6,7 @@
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "spec/routers.h"
 #include "draw/plot.h"
@@ -46,14 +47,16 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (run && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
+    SMOE_FREED char *word = smoe_shell_word(arg);
     if (!run && !input && options->args && smoe_run_is_model(arg))
         return smoe_fail(
             err, SMOE_USAGE,
-            "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg, arg);
+            "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg,
+            word);
     if (options->resume && !options->args && !run)
         return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
     SMOE_FREED char *continued = smoe_text_format(
-        "; `smoe sweep --resume %s` continues it, or `smoe ablate --resume %s`", arg, arg);
+        "; `smoe sweep --resume %s` continues it, or `smoe ablate --resume %s`", word, word);
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
     job->file = run ? smoe_text_format("%s/spec.yaml", arg) : smoe_alloc_text(arg);
     if (run) job->dir = smoe_alloc_text(arg);
@@ -254,9 +257,9 @@ static void add_doubts(smoe_result *plan, const train_plan *p) {
                          smoe_text_si(a, sizeof a, p->cost.params, ""), images);
     if (p->estimate.fits && p->estimate.seconds > HOURS * 3600 && ++doubts)
         smoe_result_line(plan, "doubt", "%.0f hours", p->estimate.seconds / 3600);
-    if (doubts && !generated)
-        smoe_result_line(plan, NULL, "`smoe data %s --suggest` prints a spec for this data",
-                         data->path);
+    if (!doubts || generated) return;
+    SMOE_FREED char *path = smoe_shell_word(data->path);
+    smoe_result_line(plan, NULL, "`smoe data %s --suggest` prints a spec for this data", path);
 }
 
 static void train_add_plan(smoe_result *plan, const train_plan *p) {
@@ -477,8 +480,9 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
         return report_rates(job, &find, options, err);
     if (!status) return train_report(job, &result, smoe_now() - start, options, err);
     bool kept = !options->find_lr && (result.step || job->mode == SMOE_RUN_RESUME);
+    SMOE_FREED char *dir = smoe_shell_word(job->dir);
     if (err->code == SMOE_STOPPED && kept)
-        smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
+        smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", dir);
     else if (err->code != SMOE_STOPPED && taken)
         smoe_fail_more(err, SMOE_USAGE, "-o DIR chooses another directory");
     return -1;

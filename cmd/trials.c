@@ -1,6 +1,7 @@
 /* What is told about the trials of a sweep; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
+#include "base/shell.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
 #include "sweep/evaluations.h"
@@ -493,6 +494,8 @@ static int slurm_measure(script *s, const smoe_options *options, smoe_err *err) 
 
 static int print_script(FILE *out, const void *context, smoe_err *err) {
     const script *s = context;
+    SMOE_FREED char *name = smoe_shell_word(s->sweep->name);
+    SMOE_FREED char *program = smoe_shell_word(s->program), *folder = smoe_shell_word(s->folder);
     (void)err;
     fprintf(out,
             "#!/bin/sh\n"
@@ -505,12 +508,8 @@ static int print_script(FILE *out, const void *context, smoe_err *err) {
             "#SBATCH --cpus-per-task=%d\n"
             "#SBATCH --mem=%.0fM\n"
             "#SBATCH --signal=USR1@120\n"
-            "exec srun --ntasks=1 ",
-            s->sweep->name, s->open, smoe_threads(), s->megabytes);
-    smoe_cmd_put_quoted(out, s->program);
-    fputs(" sweep --resume --no-progress -q ", out);
-    smoe_cmd_put_quoted(out, s->folder);
-    fputc('\n', out);
+            "exec srun --ntasks=1 %s sweep --resume --no-progress -q %s\n",
+            name, s->open, smoe_threads(), s->megabytes, program, folder);
     return 0;
 }
 

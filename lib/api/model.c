@@ -8,6 +8,7 @@
 #include "bench/cost.h"
 #include "data/decode.h"
 #include "base/file.h"
+#include "base/shell.h"
 #include "spec/spec.h"
 #include "spec/tasks.h"
 #include "store/model_file.h"
@@ -153,13 +154,14 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     return 0;
 }
 
-/* A line for a shell; a path with a quote would need others, and is left without. */
+/* A line for a shell. */
 static void say_how_to_convert(const char *path, smoe_err *err) {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path));
-    if (!strchr(path, '\''))
-        smoe_fail_more(err, SMOE_DATA, "ImageMagick converts it to PNG: convert '%s[0]' '%.*s.png'",
-                       path, stem, path);
+    SMOE_FREED char *first = smoe_text_format("%s[0]", path);
+    SMOE_FREED char *png = smoe_text_format("%.*s.png", stem, path);
+    SMOE_FREED char *from = smoe_shell_word(first), *to = smoe_shell_word(png);
+    smoe_fail_more(err, SMOE_DATA, "ImageMagick converts it to PNG: convert %s %s", from, to);
 }
 
 int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, smoe_err *err) {

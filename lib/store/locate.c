@@ -1,5 +1,6 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
+#include "base/shell.h"
 #include "base/alloc.h"
 #include "store/run.h"
 #include "store/run_files.h"
@@ -93,7 +94,8 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
         if (!is || (others[i].ending && !smoe_text_ends(arg, others[i].ending))) continue;
         const char *text = others[i].text, *name = strstr(text, "%s");
         size_t before = name ? (size_t)(name - text) : strlen(text);
-        smoe_fail(err, SMOE_DATA, "%s: is %.*s%s%s", arg, (int)before, text, name ? arg : "",
+        SMOE_FREED char *word = smoe_shell_word(arg);
+        smoe_fail(err, SMOE_DATA, "%s: is %.*s%s%s", arg, (int)before, text, name ? word : "",
                   name ? name + 2 : "");
         return true;
     }

@@ -35,7 +35,8 @@ foreign() { # BYTES NAME FORMAT LINE
 $4" ] || fail "of $2: $(cat err)"
 }
 foreign '\0\0\0\030ftypheic' "my photos/a.b.heic" HEIC "smoe predict: ImageMagick converts it to PNG: convert 'my photos/a.b.heic[0]' 'my photos/a.b.png'"
-foreign '\0\0\0\034ftypavif' a.avif AVIF "smoe predict: ImageMagick converts it to PNG: convert 'a.avif[0]' 'a.png'"
-foreign 'II*\0' a.tiff TIFF "smoe predict: ImageMagick converts it to PNG: convert 'a.tiff[0]' 'a.png'"
+foreign '\0\0\0\034ftypavif' a.avif AVIF "smoe predict: ImageMagick converts it to PNG: convert 'a.avif[0]' a.png"
+foreign 'II*\0' a.tiff TIFF "smoe predict: ImageMagick converts it to PNG: convert 'a.tiff[0]' a.png"
 foreign 'GIF89a' "my photos/gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/gif[0]' 'my photos/gif.png'"
-foreign 'BM' a.bmp BMP "smoe predict: ImageMagick converts it to PNG: convert 'a.bmp[0]' 'a.png'"
+foreign 'GIF89a' "my photos/it's.gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/it'\\''s.gif[0]' 'my photos/it'\\''s.png'"
+foreign 'BM' a.bmp BMP "smoe predict: ImageMagick converts it to PNG: convert 'a.bmp[0]' a.png"
