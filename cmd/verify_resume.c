@@ -60,6 +60,7 @@ static pid_t verify_resume_start(const verification *v, const char *to, bool res
         if (v->input) dup2(fileno(v->input), STDIN_FILENO);
         /* the result of a training is not the result of this command */
         if (freopen("/dev/null", "w", stdout)) execv("/proc/self/exe", (char **)word);
+        fprintf(stderr, "smoe verify-resume: cannot start /proc/self/exe: %s\n", strerror(errno));
         _exit(SMOE_RUNTIME);
     }
     return child < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process") : child;

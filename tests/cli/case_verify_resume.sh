@@ -24,3 +24,8 @@ status 1 smoe verify-resume tiny.yaml -o file/x 2>err
 status 2 smoe verify-resume tiny.yaml train.steps=2 2>err
 grep -q 'train.steps is 2: at least 4 are needed' err || fail "$(cat err)"
 status 2 smoe verify-resume tiny.yaml train.stepz=40 2>err
+# Without /proc the program cannot start itself, and says so.
+if unshare -m mount -t tmpfs none /proc 2>/dev/null; then
+    status 1 unshare -m sh -c 'mount -t tmpfs none /proc && smoe verify-resume tiny.yaml -q train.steps=8' 2>err
+    grep -q '^smoe verify-resume: cannot start /proc/self/exe: No such file or directory$' err || fail "without /proc: $(cat err)"
+fi
