@@ -131,7 +131,7 @@ typedef struct smoe_loaded {
     const char *path; /* of the file */
     smoe_spec spec;
     smoe_dataset *set;      /* the split eval.split */
-    size_t batch;           /* eval.batch_size, or all images where they are fewer */
+    size_t batch;           /* smoe_moe_eval_batch of all images */
     smoe_safetensors *file; /* whose pages are the weights */
     smoe_model *model;      /* reserved for a batch */
     bool trains; /* set before: the command also trains, so that keys of training have an effect */

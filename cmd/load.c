@@ -1,5 +1,6 @@
 /* Trained models, their specs and their data; see cmd.h. */
 #include "cmd.h"
+#include "spec/routers.h"
 #include "store/model_file.h"
 #include "store/implied.h"
 #include "sweep/evaluations.h"
@@ -99,8 +100,7 @@ int smoe_load_model(smoe_loaded *l, smoe_err *err) {
         smoe_model_file_align(l->set, l->file, &l->spec, err))
         return -1;
     smoe_load_remarks(l);
-    size_t images = smoe_dataset_images(l->set);
-    l->batch = l->spec.eval.batch_size < images ? l->spec.eval.batch_size : images;
+    l->batch = smoe_moe_eval_batch(&l->spec, smoe_dataset_images(l->set));
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;
     if (smoe_params_map(smoe_model_params(l->model), l->file, err)) return -1;
     remark_resized(l);

@@ -9,6 +9,7 @@
 #include "data/decode.h"
 #include "base/file.h"
 #include "base/shell.h"
+#include "spec/routers.h"
 #include "spec/spec.h"
 #include "spec/tasks.h"
 #include "store/model_file.h"
@@ -179,7 +180,7 @@ int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, s
 /* Room for batches of up to `images` images; more than eval.batch_size never go at once. */
 static int reserve_pixels(smoe_model *model, size_t images, smoe_err *err) {
     source *s = source_of(model);
-    size_t most = s->spec.eval.batch_size, batch = images < most ? images : most;
+    size_t batch = smoe_moe_eval_batch(&s->spec, images);
     if (batch <= s->reserved) return 0;
     s->reserved = 0;
     free(s->pixels);
@@ -235,9 +236,10 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     if (!smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
         return smoe_fail(err, SMOE_DATA, "%s: %zu class%s, but its data has %zu", s->path,
                          s->classes, SMOE_ES(s->classes), smoe_dataset_classes(set));
-    size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
+    size_t images = smoe_dataset_images(set);
     if (reserve_pixels(model, images, err) ||
-        smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err))
+        smoe_evaluate(model, &s->spec, set, smoe_moe_eval_batch(&s->spec, images), NULL, &eval,
+                      err))
         return -1;
     *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};
     return 0;

@@ -35,6 +35,13 @@ bool smoe_moe_chooses(const smoe_moe_spec *moe) {
     return smoe_moe_choices(moe, 0) > 0;
 }
 
+size_t smoe_moe_eval_batch(const smoe_spec *spec, size_t most) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    size_t batch = spec->eval.batch_size, group = moe->choice.group_images;
+    if (smoe_moe_chooses(moe) && batch > group) batch -= batch % group;
+    return batch < most ? batch : most;
+}
+
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
     const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return 0;

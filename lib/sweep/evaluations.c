@@ -258,7 +258,7 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
     smoe_eval eval;
     if (parse_point(&spec, s->trial, point, err) || stage_open_data(s, &spec, err)) return -1;
     size_t images = smoe_dataset_images(s->set);
-    size_t batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
+    size_t batch = smoe_moe_eval_batch(&spec, images);
     SMOE_FREED float *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
     if (load_model(s, &spec, batch, &model, err)) return -1;
     smoe_routing_open(&routing, model);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "math/kernels.h"
 #include "base/json.h"
+#include "spec/routers.h"
 #include "store/model_file.h"
 
 #include <math.h>
@@ -22,8 +23,7 @@ typedef struct pot {
 } pot;
 
 static int pot_open(pot *p, smoe_err *err) {
-    size_t images = smoe_dataset_images(p->set), most = p->spec->eval.batch_size;
-    p->batch = most < images ? most : images;
+    p->batch = smoe_moe_eval_batch(p->spec, smoe_dataset_images(p->set));
     if (smoe_model_create(&p->model, p->spec, smoe_dataset_classes(p->set), err)) return -1;
     p->params = smoe_model_params(p->model);
     if (smoe_params_allocate(p->params, 1, err)) return -1;

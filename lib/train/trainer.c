@@ -3,6 +3,7 @@
 #include "train/trainer.h"
 #include "math/kernels.h"
 #include "math/stats.h"
+#include "spec/routers.h"
 #include "spec/tasks.h"
 #include "train/moments_init.h"
 #include "train/schedule.h"
@@ -431,8 +432,7 @@ static int evaluate_average(trainer *t, size_t B, json_t *r, smoe_err *err) {
 }
 
 static int trainer_evaluate(trainer *t, smoe_err *err) {
-    size_t B = t->spec->eval.batch_size;
-    if (B > t->step.images) B = t->step.images;
+    size_t B = smoe_moe_eval_batch(t->spec, t->step.images);
     const smoe_eval *eval = &t->result->test;
     const smoe_train_options *options = t->options;
     json_t *r = record_begin(t);
