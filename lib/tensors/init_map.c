@@ -499,9 +499,10 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return false;
-    smoe_fail_more(err, SMOE_DATA,
-                   "%s: differs from the model of the spec before the head: %s. --partial starts "
-                   "from the parts in common",
-                   smoe_safetensors_path(from->file), text + strspn(text, "; "));
+    smoe_fail_more(err, SMOE_DATA, "%s: differs from the model of the spec before the head: %s. %s",
+                   smoe_safetensors_path(from->file), text + strspn(text, "; "),
+                   from->fit == SMOE_FIT_UPCYCLE
+                       ? "--upcycle makes experts from an MLP, but no shared or universal ones"
+                       : "--partial starts from the parts in common");
     return true;
 }

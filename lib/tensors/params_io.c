@@ -87,7 +87,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
     char name[SMOE_TENSOR_NAME], shape[SMOE_SHAPE_TEXT];
-    bool bad = false, exact = smoe_fit_whole(from->fit);
+    bool bad = false, exact = smoe_fit_whole(from->fit), weights = count && !*slabs[0].prefix;
     size_t copied = 0;
     if (exact && smoe_foreign_check(from->file, found)) return -1;
     if (sizes_check(from, found)) return -1;
@@ -106,7 +106,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             bad = true;
         }
     }
-    if (from->fit == SMOE_FIT_UPCYCLE && !copied) {
+    if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied) {
         smoe_fail_more(found, SMOE_DATA, "%s: no dense MLP that experts of this model replace",
                        path);
         bad = true;
@@ -121,7 +121,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
         bad = true;
     }
     bool whole = from->fit == SMOE_FIT_INIT || from->fit == SMOE_FIT_UPCYCLE;
-    if (!bad && whole && count && !*slabs[0].prefix) bad = smoe_init_map_lacks(from, found);
+    if (!bad && whole && weights) bad = smoe_init_map_lacks(from, found);
     return bad ? -1 : 0;
 }
 

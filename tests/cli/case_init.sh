@@ -99,6 +99,17 @@ same_run whole parts
 # Upcycled: the experts have the moments of the MLP, and the router none.
 status 0 smoe train tiny.yaml --no-progress --init dense --upcycle --moments train.steps=4 train.schedule.cooldown=0 -o warm >/dev/null 2>err
 grep -qx 'moments of 31 of 33 tensors start from dense/ckpt/step_00000024/state.safetensors, after 24 updates' err || fail "$(cat err)"
+# The same with SGD, which has one moment; with frozen experts, which have none.
+sgd="train.optimizer.name=sgd train.steps=4 train.schedule.cooldown=0"
+status 0 smoe train tiny.yaml -q $sgd model.moe.layers=none -o dense-sgd >/dev/null
+status 0 smoe train tiny.yaml --no-progress $sgd --init dense-sgd --upcycle --moments -o warm-sgd >/dev/null 2>err
+grep -qx 'moments of 31 of 33 tensors start from dense-sgd/ckpt/step_00000004/state.safetensors, after 4 updates' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml --no-progress --init dense --upcycle --moments train.steps=4 train.schedule.cooldown=0 \
+    'train.optimizer.groups=[{match: "*experts*", frozen: true}]' -o cold >/dev/null 2>err
+grep -qx 'moments of 27 of 29 tensors start from dense/ckpt/step_00000024/state.safetensors, after 24 updates' err || fail "$(cat err)"
+# The dense model has no shared experts, and --partial is not for --upcycle.
+status 3 smoe train tiny.yaml -q --init dense --upcycle model.moe.shared_experts=1 -o x 2>err
+grep -q 'missing: blocks.1.mlp.shared.fc1.weight, .*\. --upcycle makes experts from an MLP, but no shared or universal ones$' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init soft.safetensors --moments -o x 2>err
 grep -q -- '--moments: soft.safetensors is not a checkpoint of a run, so it has no optimiser state' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init first --moments train.optimizer.name=sgd -o x 2>err
