@@ -114,8 +114,8 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
     grid->channels = channels;
     if (set->images > set->cache_bytes / image)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: %zu images of %zu bytes are more than data.cache_mb (%zu)", set->path,
-                         set->images, image, set->cache_bytes >> 20);
+                         "%s: %zu images of %zu bytes are more than data.cache_mb (%zu): raise it",
+                         set->path, set->images, image, set->cache_bytes >> 20);
     smoe_arena_take(&set->pixels, set->images, image);
     if (smoe_arena_bind(&set->pixels, err))
         return smoe_fail_prefix(err, "%s: %zu images", set->path, set->images);

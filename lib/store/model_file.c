@@ -112,7 +112,7 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
     char step[24];
     size_t count = model_file_describe(pairs, step, &json, spec, steps, names);
-    return smoe_shards_write(path, spec->train.shard_bytes,
+    return smoe_shards_write(path, turns ? spec->train.shard_bytes : UINT64_MAX,
                              &(const smoe_content){tensors, params->count, pairs, count}, turns,
                              err);
 }

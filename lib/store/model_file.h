@@ -23,8 +23,9 @@ char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *se
 /* Whether that model is for classes of other names than the data set. */
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file);
 
-/* The weights of the table, F32, in several files where they have more than train.shard_bytes
- * (tensors/shards.h), by the processes of `turns`. `names`: that list, or NULL. */
+/* The weights of the table, F32, by the processes of `turns`, in several files where they have more
+ * than train.shard_bytes (tensors/shards.h); in one file if `turns` is NULL. `names`: that list, or
+ * NULL. */
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t step, const char *names, smoe_turns *turns,
                           smoe_err *err) SMOE_MUST_CHECK;

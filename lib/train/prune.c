@@ -37,6 +37,8 @@ static char *prune_slots(const smoe_spec *from, size_t experts) {
 int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
                     smoe_err *err) {
     const smoe_moe_spec *moe = &from->model.moe;
+    const smoe_router_entry *router = smoe_router_find(moe->router);
+    size_t blocks = experts && smoe_router_counts_experts(router) ? from->model.depth : 0;
     char fewer[64];
     SMOE_FREED char *slots = prune_slots(from, experts);
     char *prune[] = {fewer, slots}, *mean[] = {"model.moe.layers=none"};
@@ -44,12 +46,18 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
     if (experts > moe->experts)
         return smoe_fail(err, SMOE_USAGE, "--experts %zu: the model has %zu experts", experts,
                          moe->experts);
+    for (size_t i = 0; i < blocks; i++)
+        if (moe->is_moe[i] && smoe_moe_k(moe, i) > experts)
+            return smoe_fail(err, SMOE_USAGE,
+                             "--experts %zu: a token of the model chooses %zu experts: keep at "
+                             "least as many",
+                             experts, smoe_moe_k(moe, i));
     if (moe->expert.universal || (!experts && moe->expert.shared))
         return smoe_fail(err, SMOE_USAGE,
                          "--experts: the model has %s experts, which cannot be removed",
                          moe->expert.universal ? "universal" : "shared");
     snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
-    bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
+    bool heeds = smoe_router_heeds(router, "slots_per_expert");
     SMOE_FREED char *unlisted = moe->balance.superclasses.count ? prune_unlisted(text) : NULL;
     if (unlisted) text = unlisted;
     smoe_spec_text own = {.text = text, .label = "the pruned model", .trained = true};

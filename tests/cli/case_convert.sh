@@ -64,6 +64,10 @@ grep -q '^blocks.1 *4 of 4 experts, with 1.000 of the combine weights$' out || f
 grep -q '^logits of 50 images before and after: largest difference 0, ' out || fail "$(cat out)"
 status 0 smoe convert run whole.safetensors >/dev/null
 cmp all.safetensors whole.safetensors || fail "all experts are another file"
+# one file, also where the checkpoint has several
+status 0 smoe train tiny.yaml -q train.steps=4 train.schedule.cooldown=0 train.shard_bytes=4000 -o parts >/dev/null
+status 0 smoe convert parts parts.safetensors --experts 2 -q >/dev/null
+[ -f parts.safetensors ] || fail "several files: $(ls parts*)"
 status 0 smoe convert run two.safetensors --experts 2 -q --json >out
 grep -qE '"combine_share": 0\.[0-9]+' out && grep -qE '"kept": "[0-3] [0-3]"' out && grep -q '"images": 200' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml -q --init two.safetensors model.moe.experts=2 train.steps=4 train.schedule.cooldown=0 -o two >/dev/null
@@ -76,6 +80,9 @@ grep -q '^blocks.1 *the mean of 4 experts$' out || fail "$(cat out)"
 status 0 smoe eval mlp.safetensors -q data.limit=100 >/dev/null
 for wrong in 5 0 many; do status 2 smoe convert run no.safetensors --experts $wrong 2>>err; done
 grep -q -- '--experts 5: the model has 4 experts' err && grep -q -- '--experts many: expected a number of experts, or mean' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q train.steps=4 train.schedule.cooldown=0 model.moe.router=tokens-choice model.moe.k=3 -o three >/dev/null
+status 2 smoe convert three no.safetensors --experts 2 2>err
+grep -q '^smoe convert: --experts 2: a token of the model chooses 3 experts: keep at least as many$' err || fail "$(cat err)"
 status 2 smoe convert dense no.safetensors --experts 2 2>err
 grep -q -- '--experts: the model has no experts' err || fail "$(cat err)"
 status 2 smoe convert run no.safetensors eval.split=val 2>err

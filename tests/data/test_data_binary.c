@@ -289,7 +289,8 @@ static void test_cifar_limit(void **state) {
     smoe_dataset_free(set);
     spec.data.limit = 0;
     spec.data.cache_mb = 0;
-    datafiles_refused(&spec, "train", SMOE_USAGE, s->dir, "7 images", "data.cache_mb", NULL);
+    datafiles_refused(&spec, "train", SMOE_USAGE, s->dir, "7 images", "data.cache_mb (0): raise it",
+                      NULL);
     free((void *)file.bytes);
 }
 
