@@ -34,18 +34,15 @@ static char *prune_slots(const smoe_spec *from, size_t experts) {
                   : smoe_text_format("model.moe.slots_per_expert=%zu", first);
 }
 
-int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
-                    smoe_err *err) {
-    const smoe_moe_spec *moe = &from->model.moe;
+static int prune_check(const smoe_spec *from, size_t experts, smoe_err *err) {
+    const smoe_model_spec *model = &from->model;
+    const smoe_moe_spec *moe = &model->moe;
     const smoe_router_entry *router = smoe_router_find(moe->router);
-    size_t blocks = experts && smoe_router_counts_experts(router) ? from->model.depth : 0;
-    char fewer[64];
-    SMOE_FREED char *slots = prune_slots(from, experts);
-    char *prune[] = {fewer, slots}, *mean[] = {"model.moe.layers=none"};
     if (!moe->layer_count) return smoe_fail(err, SMOE_USAGE, "--experts: the model has no experts");
     if (experts > moe->experts)
         return smoe_fail(err, SMOE_USAGE, "--experts %zu: the model has %zu experts", experts,
                          moe->experts);
+    size_t blocks = experts && smoe_router_counts_experts(router) ? model->depth : 0;
     for (size_t i = 0; i < blocks; i++)
         if (moe->is_moe[i] && smoe_moe_k(moe, i) > experts)
             return smoe_fail(err, SMOE_USAGE,
@@ -56,12 +53,34 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
         return smoe_fail(err, SMOE_USAGE,
                          "--experts: the model has %s experts, which cannot be removed",
                          moe->expert.universal ? "universal" : "shared");
+    if (!experts && smoe_moe_hidden(model) != model->mlp && moe->layer_count < model->depth)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--experts mean: the experts are %zu wide and the MLPs of other blocks "
+                         "%zu: in a dense model all have one width",
+                         smoe_moe_hidden(model), model->mlp);
+    size_t T = smoe_spec_tokens(from), P = smoe_moe_slots_per_expert(moe, 0, T);
+    if (router->family == SMOE_FAMILY_FIXED && experts && P * experts < T)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--experts %zu: router %s binds each token to a slot, and these experts "
+                         "have %zu slots for %zu tokens",
+                         experts, moe->router, P * experts, T);
+    return 0;
+}
+
+int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
+                    smoe_err *err) {
+    const smoe_moe_spec *moe = &from->model.moe;
+    char fewer[64], width[64];
+    if (prune_check(from, experts, err)) return -1;
+    SMOE_FREED char *slots = prune_slots(from, experts);
+    char *prune[] = {fewer, slots}, *mean[] = {"model.moe.layers=none", width};
     snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
-    bool heeds = smoe_router_heeds(router, "slots_per_expert");
+    snprintf(width, sizeof width, "model.mlp=%zu", smoe_moe_hidden(&from->model));
+    bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
     SMOE_FREED char *unlisted = moe->balance.superclasses.count ? prune_unlisted(text) : NULL;
     if (unlisted) text = unlisted;
     smoe_spec_text own = {.text = text, .label = "the pruned model", .trained = true};
-    return smoe_spec_parse(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
+    return smoe_spec_parse(to, &own, experts ? prune : mean, experts && !heeds ? 1 : 2, err);
 }
 
 /* ---- which experts --------------------------------------------------------------------------- */

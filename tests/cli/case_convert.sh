@@ -78,6 +78,17 @@ status 0 smoe eval super.safetensors -q >/dev/null
 status 0 smoe convert run mlp.safetensors --experts mean >out
 grep -q '^blocks.1 *the mean of 4 experts$' out || fail "$(cat out)"
 status 0 smoe eval mlp.safetensors -q data.limit=100 >/dev/null
+wide='model.moe.expert_mlp=20 train.steps=2 train.schedule.warmup=0 train.schedule.cooldown=0'
+status 0 smoe train tiny.yaml -q -o wide $wide model.moe.layers=all >/dev/null
+status 0 smoe convert wide narrow.safetensors --experts mean >/dev/null
+status 0 smoe eval narrow.safetensors -q data.limit=100 >/dev/null
+status 0 smoe train tiny.yaml -q -o other $wide >/dev/null
+status 2 smoe convert other no.safetensors --experts mean 2>err
+grep -q -- '--experts mean: the experts are 20 wide and the MLPs of other blocks 32: in a dense model all have one width' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q -o fixed model.moe.router=identity model.moe.slots_per_expert=4 train.steps=2 train.schedule.warmup=0 \
+    train.schedule.cooldown=0 >/dev/null
+status 2 smoe convert fixed no.safetensors --experts 3 2>err
+grep -q -- '--experts 3: router identity binds each token to a slot, and these experts have 12 slots for 16 tokens' err || fail "$(cat err)"
 for wrong in 5 0 many; do status 2 smoe convert run no.safetensors --experts $wrong 2>>err; done
 grep -q -- '--experts 5: the model has 4 experts' err && grep -q -- '--experts many: expected a number of experts, or mean' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -q train.steps=4 train.schedule.cooldown=0 model.moe.router=tokens-choice model.moe.k=3 -o three >/dev/null
