@@ -99,7 +99,11 @@ static int collect_logits(void *user, const smoe_batch *batch, const real *logit
             s->logits[image * classes + k] = (float)logits[b * classes + k];
         s->label[image] = batch->label[b];
     }
-    return logits ? 0 : smoe_fail(err, SMOE_USAGE, "%s has no logits of classes", s->loaded.path);
+    return logits ? 0
+                  : smoe_fail(err, SMOE_USAGE,
+                              "%s compares images with captions: without eval.zeroshot in its spec "
+                              "it has no logits of classes",
+                              s->loaded.path);
 }
 
 static int compute(evaluated *s, const char *arg, const smoe_options *options, smoe_err *err) {

@@ -34,6 +34,8 @@ for loss in contrastive contrastive-sigmoid; do
 done
 stop_and_resume pieces tiny.yaml -q $pairs train.pieces=2
 status 0 smoe train tiny.yaml -q $pairs train.pieces=2 -o in2
+status 2 smoe compare pieces in2 --outputs 2>err
+grep -q 'compares images with captions: without eval.zeroshot in its spec it has no logits of classes$' err || fail "$(cat err)"
 same_run in2 pieces
 if [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] && command -v mpirun >/dev/null; then
     several="mpirun --oversubscribe --allow-run-as-root -n"
