@@ -62,13 +62,15 @@ static size_t tokens_there(const smoe_init_map *from, const char *name, size_t d
 }
 
 /* That of a file: as the user says it, or a square. The positions before it are for all tokens
- * that are there, for the class token alone, or there are none. Where a file has a class token and
+ * that are there, for the class token alone, or there are none. Files of smoe have none for
+ * registers: 16 with 7 registers are 4x4, not 3x3 and 7. Where a file has a class token and
  * no registers, a square of positions without one for that token is a grid that is not known: 9
  * are 3x3, or 2x4 and one; unless they are as many as the model has patches. */
 static grid grid_there(const smoe_init_map *from, const smoe_param *param, const smoe_tensor *t) {
     size_t rows, columns, n = t->dim[1], d = t->dim[2], here = grid_here(from, param).rows;
     size_t token = tokens_there(from, "cls_token", d), more = tokens_there(from, "reg_token", d);
-    const size_t before[] = {token + more, 1, 0};
+    bool own = smoe_safetensors_metadata(from->file, "smoe.spec");
+    const size_t before[] = {own ? token : token + more, 1, 0};
     smoe_safetensors_grid(from->file, &rows, &columns);
     for (size_t i = 0; i < 3; i++) {
         if (before[i] >= n || (i < 2 && before[i] == before[2])) continue;

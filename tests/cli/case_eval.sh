@@ -64,6 +64,11 @@ status 0 smoe eval choice -q --json >eval.json
 grep -q "\"loss\": $(grep -o '"test/loss":[0-9.]*' choice/metrics.jsonl | tail -n 1 | cut -d: -f2)," eval.json || fail "$(cat eval.json; tail -n 1 choice/metrics.jsonl)"
 tr -d ' \n' <eval.json | grep -o '"test/dropped".*\]' >counts || fail "$(cat eval.json)"
 tail -n 1 choice/metrics.jsonl | tr -d ' \n' | grep -o '"test/dropped".*\]' | cmp - counts || fail "$(cat counts; tail -n 1 choice/metrics.jsonl)"
+# 7 registers and 16 positions, which are 4x4 patches and not 3x3 and the registers
+status 0 smoe train tiny.yaml -q -o seven model.registers=7 train.steps=4 train.schedule.cooldown=0 >/dev/null
+status 0 smoe eval seven --json >eval.json 2>err
+grep -q resized err && fail "$(cat err)"
+grep -q "\"loss\": $(grep -o '"test/loss":[0-9.]*' seven/metrics.jsonl | tail -n 1 | cut -d: -f2)," eval.json || fail "$(cat eval.json; tail -n 1 seven/metrics.jsonl)"
 status 0 smoe eval choice -q model.moe.router=random --logits r8.npy eval.batch_size=8 >random
 grep -q '^dropped  *0\.[0-9]*' random || fail "$(cat random)"
 status 0 smoe eval choice -q -j1 model.moe.random_layers=[1] --logits r40.npy eval.batch_size=40 >/dev/null
