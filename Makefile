@@ -200,7 +200,7 @@ quickstart: deps
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
 	build/smoe train experiments/quickstart.yaml model.moe.layers=none -o $(QUICK)-dense --force
 	@echo
-	@for run in $(QUICK) $(QUICK)-dense; do printf '%-24s top-1 accuracy ' $$run; build/smoe eval -q $$run | sed -n 's/^precision_at_1 *//p'; done
+	@for run in $(QUICK) $(QUICK)-dense; do printf '%-24s ' $$run; build/smoe eval -q $$run | grep '^top-1 accuracy' || exit 1; done
 	@echo
 	@echo "The run is in $(QUICK); 'make quickstart' replaces it. What to type next:"
 	@printf '    %-52s %s\n' \
