@@ -2,6 +2,7 @@
  * compare/. */
 #include "sweep/results.h"
 #include "spec/metrics.h"
+#include "spec/sources.h"
 #include "sweep/evaluations.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
@@ -35,29 +36,39 @@ void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_M
     snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
 }
 
+/* Whether the data of a spec are generated. */
+static bool results_generated(const json_t *data) {
+    const char *source = json_string_value(json_object_get(data, "source"));
+    for (size_t i = 0; i < SMOE_SOURCES; i++)
+        if (source && !strcmp(source, smoe_sources[i].name)) return smoe_sources[i].generated;
+    return false;
+}
+
 /* Where the test images of a trial come from, and in the next line what determines them: the keys
- * of its data, without those that only training uses, and the split. Fresh; NULL where that is not
- * known. */
+ * of its data, without those that only training uses, the split, and the seed of the run where
+ * training images, which it generates, are evaluated. Fresh. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
-    static const char *const training[] = {"augment", "cache_mb", "train_limit"};
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_t *data = json_object_get(spec, "data");
     char split[SMOE_METRIC_KEY];
     smoe_results_split(sweep, i, split);
-    for (size_t k = 0; k < sizeof training / sizeof *training; k++)
-        json_object_del(data, training[k]);
+    bool train = !strcmp(split, "train"), generated = results_generated(data);
+    json_object_del(data, "augment");
+    json_object_del(data, "cache_mb");
+    if (!train) json_object_del(data, "train_limit");
     for (size_t c = 0; c < sweep->columns; c++) {
         static const size_t before = sizeof SMOE_EVALUATED - 1;
         const char *column = sweep->column[c], *value = sweep->trial[i].value[c];
         if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
             json_object_set_new(data, column + before, json_string(value));
     }
-    json_t *path = json_object_get(data, "path");
-    json_auto_t *images = json_pack("[O?, s]", data, split);
-    json_auto_t *origin =
-        json_is_string(path)
-            ? json_pack("[O]", path)
-            : json_pack("[O?, O?]", json_object_get(data, "source"), json_object_get(data, "seed"));
+    json_t *path = json_object_get(data, "path"), *source = json_object_get(data, "source");
+    json_t *run = generated && train ? json_object_get(spec, "seed") : NULL;
+    json_auto_t *images = json_pack("[O?, s, O?]", data, split, run);
+    json_auto_t *origin = json_pack("[O?, O?]", generated ? source : path,
+                                    !generated ? NULL
+                                    : run      ? run
+                                               : json_object_get(data, "seed"));
     SMOE_FREED char *from = json_dumps(origin, JSON_COMPACT);
     SMOE_FREED char *which = json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
     return smoe_text_format("%s\n%s", from, which);

@@ -110,3 +110,9 @@ grep -q '^set multiplot$' titled/sweep.gp && grep -q 'pdfcairo size 3.2[23][0-9]
 grep -q "^set ylabel 'test top-1 accuracy' . \"\\\\n\" . '(95% interval, 2 seeds, " titled/sweep.gp || fail "a long label in one line: $(grep ylabel titled/sweep.gp)"
 status 2 smoe sweep --status titled --figure-width 3 2>err
 grep -q "'3' is not a width" err || fail "$(cat err)"
+# Evaluated on training images: rows with another limit have other images, and so have seeds whose data are generated.
+for keys in data.train_limit=20,40 model.mlp=16,32; do
+    status 0 smoe sweep tiny.yaml $keys seed=0,1 data.limit=30 eval.split=train train.steps=2 train.schedule.warmup=1 train.schedule.cooldown=1 -q -o train >out
+    awk -F, '$3 == "test_loss" { n += $9 == 0 && $7 == 2 } END { exit n != 1 }' train/differences.csv || fail "images in common: $(cat out train/differences.csv)"
+    rm -r train
+done
