@@ -530,6 +530,10 @@ static void check_text(smoe_reading *reading) {
     if (spec->text.pool == SMOE_POOL_LAST && spec->text.padding == SMOE_PADDING_MASKED)
         clash(reading, KEYS("text.pool", "text.padding"),
               "the last place of a short text is padding: use padding attended, or pool end");
+    if (spec->text.pool == SMOE_POOL_FIRST && spec->text.causal)
+        clash(reading, KEYS("text.pool", "text.causal"),
+              "in a causal tower the first token is the same for all texts: use causal false, or "
+              "pool end");
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),
