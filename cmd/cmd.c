@@ -2,7 +2,6 @@
 #include "cmd.h"
 #include "bench/cost.h"
 #include "draw/gnuplot.h"
-#include "spec/sources.h"
 #include "store/model_file.h"
 
 #include <errno.h>

@@ -15,7 +15,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 enum {
     PORT = 8008,

@@ -13,7 +13,6 @@
 #include "inspect/inspect.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
-#include "train/fewshot.h"
 #include "store/implied.h"
 #include "store/model_file.h"
 #include "store/env.h"

@@ -1,6 +1,5 @@
 /* smoe watch: runs while they train, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
-#include "progress.h"
 #include "base/clock.h"
 #include "store/curves.h"
 

@@ -1,5 +1,4 @@
 /* Memory that is always there; see alloc.h. */
-#define _GNU_SOURCE
 #include "base/alloc.h"
 
 #include "base/base.h"

@@ -1,5 +1,4 @@
 /* Arenas: see base.h. A piece starts on a cache line, so that no two pieces share one. */
-#define _GNU_SOURCE
 #include "base/base.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
 /* The parameter table and its slabs; see param.h. */
-#define _GNU_SOURCE
 #include "base/param.h"
 #include "base/alloc.h"
 #include "base/rng.h"

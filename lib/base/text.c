@@ -1,5 +1,4 @@
 /* Words and numbers as text: nearest words for error messages, sizes for people. */
-#define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/base.h"
 

@@ -3,7 +3,6 @@
 #include "math/rows.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <zlib.h>
 
 const smoe_comm smoe_comm_alone = {.size = 1};

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "spec/sources.h"
 
-#include <errno.h>
 
 /* The folder that the given path of an entry is relative to. */
 static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {

@@ -5,7 +5,6 @@
 #include "spec/schema.h"
 
 #include <errno.h>
-#include <math.h>
 #include <strings.h>
 
 bool smoe_value_ascii(const char *text) {

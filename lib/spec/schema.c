@@ -4,7 +4,6 @@
 #include "spec/sources.h"
 #include "base/digest.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <strings.h>
 

@@ -5,7 +5,6 @@
 #include "spec/metrics.h"
 #include "spec/spec.h"
 #include "store/records.h"
-#include "store/run_files.h"
 
 #include <dirent.h>
 #include <errno.h>

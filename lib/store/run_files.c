@@ -2,14 +2,12 @@
 #include "store/run_files.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "store/checkpoints.h"
 #include "store/records.h"
 #include "base/json.h"
 
 #include <errno.h>
 #include <fts.h>
 #include <sha256.h>
-#include <unistd.h>
 
 int smoe_run_own(const char *dir, smoe_err *err) {
     static const char *const names[] = {
