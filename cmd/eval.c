@@ -312,26 +312,26 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
     return smoe_cmd_emit(&result, options, err);
 }
 
-/* The folder of a path's last name: where the file is or will be. */
-static int eval_folder_of(const char *path, struct stat *folder) {
-    size_t length = (size_t)(basename(path) - path);
-    SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
-    return stat(copy, folder);
+/* Where a file is or will be, fresh; NULL: its folder is not there, or it is a device, which takes
+ * any number of results. */
+static char *place_of_file(const char *path) {
+    struct stat there;
+    SMOE_FREED char *folder = smoe_file_folder(path), *whole = realpath(folder, NULL);
+    if (!stat(path, &there)) return S_ISREG(there.st_mode) ? realpath(path, NULL) : NULL;
+    return whole ? smoe_text_format("%s/%s", whole, basename(path)) : NULL;
 }
 
-/* Refuses two results that would be written to the same file, however its path is spelt; NULL: no
- * file. */
-static int check_apart(const char *first, const char *second, smoe_err *err) {
-    struct stat a, b;
-    if (!first || !second) return 0;
-    bool there = !stat(first, &a) && !stat(second, &b);
-    bool device = there && !S_ISREG(a.st_mode); /* takes both */
-    bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-    if (!there && !eval_folder_of(first, &a) && !eval_folder_of(second, &b))
-        same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
-               !strcmp(basename(first), basename(second));
-    if (!same || device) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
+/* Refuses two results that would be written to the same file, however its path is spelt. */
+static int check_apart(const smoe_options *options, smoe_err *err) {
+    const char *const path[] = {options->logits, options->labels, options->predictions};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < i && path[i]; k++) {
+            SMOE_FREED char *a = path[k] ? place_of_file(path[k]) : NULL;
+            SMOE_FREED char *b = place_of_file(path[i]);
+            if (a && b && !strcmp(a, b))
+                return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", path[k], path[i]);
+        }
+    return 0;
 }
 
 static int eval_together(const smoe_options *options, smoe_err *err) {
@@ -339,8 +339,7 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
     if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
         smoe_cmd_target(options->logits, options, err) ||
         smoe_cmd_target(options->labels, options, err) ||
-        check_apart(options->logits, options->labels, err) ||
-        smoe_cmd_target(options->predictions, options, err) ||
+        smoe_cmd_target(options->predictions, options, err) || check_apart(options, err) ||
         smoe_cmd_targets(tables, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);

@@ -77,9 +77,7 @@ int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) {
 static void file_tidy(const char *path) {
     static _Atomic uint64_t seen[16];
     struct stat there;
-    const char *slash = strrchr(path, '/');
-    SMOE_FREED char *folder = slash > path ? smoe_text_format("%.*s", (int)(slash - path), path)
-                                           : smoe_alloc_text(slash ? "/" : ".");
+    SMOE_FREED char *folder = smoe_file_folder(path);
     if (!stat(folder, &there)) {
         const uint64_t key = (uint64_t)there.st_ino ^ (uint64_t)there.st_dev << 40;
         if (atomic_exchange(&seen[key % 16], key) != key)
@@ -159,10 +157,8 @@ int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size, 
 }
 
 int smoe_file_sync_parent(const char *path, smoe_err *err) {
-    SMOE_FREED char *folder = smoe_alloc_text(path);
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = '\0';
-    return smoe_file_sync(slash ? folder : ".", err);
+    SMOE_FREED char *folder = smoe_file_folder(path);
+    return smoe_file_sync(folder, err);
 }
 
 /* Writes what is held, syncs and closes. */
@@ -308,6 +304,16 @@ out:
 bool smoe_file_is_pointer(const void *bytes, size_t size) {
     static const char start[] = "version https://git-lfs.github.com/spec/";
     return size >= sizeof start - 1 && !memcmp(bytes, start, sizeof start - 1);
+}
+
+char *smoe_file_folder(const char *path) {
+    size_t length = (size_t)(basename(path) - path);
+    if (!length) return smoe_alloc_text(".");
+    return smoe_alloc_part(path, length > 1 ? length - 1 : length);
+}
+
+char *smoe_file_beside(const char *path, const char *name) {
+    return smoe_text_format("%.*s%s", (int)(basename(path) - path), path, name);
 }
 
 bool smoe_file_is_folder(const char *path) {

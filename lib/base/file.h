@@ -70,6 +70,11 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
 #define SMOE_FILE_POINTER "a Git LFS pointer, not the file: `git lfs pull` fetches it"
 bool smoe_file_is_pointer(const void *bytes, size_t size);
 
+/* The folder of a path, "." or "/" where it names none, or one of the root; and the path of something
+ * called name beside it. Fresh. */
+char *smoe_file_folder(const char *path);
+char *smoe_file_beside(const char *path, const char *name);
+
 /* Whether path is a folder; whether something called name is in the folder. */
 bool smoe_file_is_folder(const char *path);
 bool smoe_file_holds(const char *folder, const char *name);

@@ -213,12 +213,25 @@ static void absent_files(void **state) {
     assert_false(smoe_file_is_absent(path));
 }
 
+static void folders_of_paths(void **state) {
+    static const char *const cases[][3] = {
+        {"a/b/c", "a/b", "a/b/x"}, {"c", ".", "x"}, {"./c", ".", "./x"}, {"/c", "/", "/x"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        SMOE_FREED char *folder = smoe_file_folder(cases[i][0]);
+        SMOE_FREED char *beside = smoe_file_beside(cases[i][0], "x");
+        assert_string_equal(folder, cases[i][1]);
+        assert_string_equal(beside, cases[i][2]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         /* first, since the processes that it starts know the folders that this one has seen */
         cmocka_unit_test_setup_teardown(leftovers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
         cmocka_unit_test(full_disks),
+        cmocka_unit_test(folders_of_paths),
         cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),

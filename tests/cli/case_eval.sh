@@ -17,9 +17,11 @@ head -c 100 a.npy | grep -aq "'descr': '<f4'.*'shape': (100, 10)" || fail "a.npy
 head -c 100 al.npy | grep -aq "'descr': '<i8'.*'shape': (100,)" || fail "al.npy: $(head -c 100 al.npy)"
 status 2 smoe eval run -q --logits a.npy 2>/dev/null
 status 0 smoe eval run -q --logits a.npy --force data.limit=10 >/dev/null
-# one file for both outputs is refused, however its path is spelt; a link to nothing counts as existing
-status 2 smoe eval run -q --logits x.npy --labels ./x.npy 2>err
-grep -q '^smoe eval: x.npy and ./x.npy are the same file$' err || fail "$(cat err)"
+# one file for two outputs is refused, however its path is spelt; a link to nothing counts as existing
+for pair in "--logits x.npy --labels" "--logits x.npy --predictions" "--labels x.npy --predictions"; do
+    status 2 smoe eval run -q $pair ./x.npy 2>err
+    grep -q '^smoe eval: x.npy and ./x.npy are the same file$' err || fail "$pair: $(cat err)"
+done
 ln -s a.npy alias.npy
 status 2 smoe eval run -q --logits a.npy --labels alias.npy --force 2>/dev/null
 status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --force >/dev/null
