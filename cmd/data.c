@@ -44,9 +44,9 @@ typedef struct data_job {
 
 static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
     smoe_source *source = user;
-    const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
+    const char *name = basename(member->name);
     (void)err;
-    if (member->folder) return slash != NULL;
+    if (member->folder) return name > member->name;
     if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") ||
         !strcmp(name, "test_batch.bin"))
         *source = SMOE_SOURCE_CIFAR10;

@@ -10,7 +10,6 @@
 #include "inspect/inspect.h"
 
 #include <math.h>
-#include <unistd.h>
 
 enum { IMAGES = 8 }; /* that are kept whole, evenly over the split, unless --images names them */
 
@@ -84,17 +83,10 @@ static void inspect_choose_images(inspected *x, const smoe_dataset *set,
 
 /* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
 static char *metrics_of(const char *checkpoint) {
-    SMOE_FREED char *path = smoe_alloc_text(checkpoint);
-    char *found = NULL;
-    for (int up = 0; up < 3; up++) {
-        char *slash = strrchr(path, '/');
-        if (slash) *slash = '\0';
-        if (up == 1 && strcmp(slash ? path + strlen(path) - 4 : "", "ckpt")) break;
-        if (up == 2) found = smoe_text_format("%s/metrics.jsonl", slash ? path : ".");
-    }
-    if (found && !access(found, R_OK)) return found;
-    free(found);
-    return NULL;
+    SMOE_FREED char *step = smoe_file_folder(checkpoint), *ckpt = smoe_file_folder(step);
+    SMOE_FREED char *run = smoe_file_folder(ckpt);
+    bool there = !strcmp(basename(ckpt), "ckpt") && smoe_file_holds(run, "metrics.jsonl");
+    return there ? smoe_text_format("%s/metrics.jsonl", run) : NULL;
 }
 
 static int inspect_find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {

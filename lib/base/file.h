@@ -70,8 +70,8 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
 #define SMOE_FILE_POINTER "a Git LFS pointer, not the file: `git lfs pull` fetches it"
 bool smoe_file_is_pointer(const void *bytes, size_t size);
 
-/* The folder of a path, "." or "/" where it names none, or one of the root; and the path of something
- * called name beside it. Fresh. */
+/* The folder of a path, "." if it names none; and the path of something called name beside it.
+ * Fresh. */
 char *smoe_file_folder(const char *path);
 char *smoe_file_beside(const char *path, const char *name);
 

@@ -111,9 +111,7 @@ json_t *smoe_json_read(const char *path) {
 }
 
 json_t *smoe_json_beside(const char *file, const char *name) {
-    const char *slash = strrchr(file, '/');
-    SMOE_FREED char *path =
-        smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, name);
+    SMOE_FREED char *path = smoe_file_beside(file, name);
     return smoe_json_read(path);
 }
 

@@ -580,13 +580,10 @@ static int walk_folder(const char *path, const smoe_visitor *to, smoe_err *err) 
 /* ---- either ---------------------------------------------------------------------------------- */
 
 static int visit_file(const char *path, const smoe_visitor *to, smoe_err *err) {
-    const char *slash = strrchr(path, '/');
-    size_t length = slash == path ? 1 : (size_t)(slash ? slash - path : 0);
-    SMOE_FREED char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
+    SMOE_FREED char *folder = smoe_file_folder(path);
     struct stat st;
     if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    smoe_member member = {
-        .path = folder, .name = slash ? slash + 1 : path, .size = (uint64_t)st.st_size};
+    smoe_member member = {.path = folder, .name = basename(path), .size = (uint64_t)st.st_size};
     return to->visit(to->user, &member, err) < 0 ? -1 : 0;
 }
 

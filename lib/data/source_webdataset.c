@@ -316,8 +316,7 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
 
 static int take_member(void *user, const smoe_member *m, smoe_err *err) {
     store *s = user;
-    const char *slash = strrchr(m->name, '/'), *base = slash ? slash + 1 : m->name;
-    const char *dot = strchr(base, '.');
+    const char *base = basename(m->name), *dot = strchr(base, '.');
     char suffix[SUFFIX];
     size_t length = dot ? (size_t)(dot - m->name) : 0, n = 0;
     if (!dot || dot == base || !strncmp(base, "__", 2)) return 0;

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "spec/sources.h"
 
-
 /* The folder that the given path of an entry is relative to. */
 static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {
     bool caller = spec->origin && spec->origin[entry - smoe_schema].kind == SMOE_FROM_OVERRIDE;

@@ -5,10 +5,10 @@
  */
 #include "spec/schema.h"
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,7 +110,7 @@ int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
     if (!to->text) return -1;
     SMOE_FREED char *whole = standard ? NULL : realpath(file, NULL);
     to->label = smoe_alloc_text(standard ? "<stdin>" : file);
-    to->folder = standard ? NULL : smoe_alloc_text(whole ? dirname(whole) : ".");
+    to->folder = standard ? NULL : whole ? smoe_file_folder(whole) : smoe_alloc_text(".");
     return 0;
 }
 

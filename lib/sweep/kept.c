@@ -11,19 +11,13 @@
 
 enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
 
-/* The folder of a file, fresh; of a model in several files there need be none of its name. */
-static char *kept_folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? smoe_alloc_part(path, (size_t)(slash - path)) : smoe_alloc_text(".");
-}
-
 int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     char *found = NULL;
     for (int try = 0; try < TRIES && !found; try++) {
         SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
         if (smoe_run_locate(&file, sweep->run, "latest", err)) return -1;
         const char *model = smoe_safetensors_path(file);
-        SMOE_FREED char *folder = kept_folder_of(model), *whole = realpath(folder, NULL);
+        SMOE_FREED char *folder = smoe_file_folder(model), *whole = realpath(folder, NULL);
         if (whole) found = smoe_text_format("%s/%s", whole, basename(model));
     }
     if (!found)
@@ -64,7 +58,7 @@ static int is_model(const struct dirent *entry) {
 /* Opening the copy shows whether it is complete. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     SMOE_FREED struct dirent **list = NULL;
-    SMOE_FREED char *folder = kept_folder_of(checkpoint), *kept = NULL;
+    SMOE_FREED char *folder = smoe_file_folder(checkpoint), *kept = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     int count = scandir(folder, &list, is_model, alphasort);
     int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;

@@ -58,11 +58,6 @@ static char *shard_path(const char *path, size_t i, size_t shards) {
     return smoe_text_format("%.*s-%05zu-of-%05zu%s", (int)stem, path, i + 1, shards, ENDING);
 }
 
-static const char *last_of_path(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static int print_index(FILE *out, const void *context, smoe_err *err) {
     if (!json_dumpf(context, out, JSON_INDENT(2) | JSON_SORT_KEYS) && fputc('\n', out) != EOF)
         return 0;
@@ -74,7 +69,7 @@ static int shard_write(const char *path, json_t *map, const smoe_content *conten
                        smoe_turns *turns, smoe_err *err) {
     if (turns_next(turns) && smoe_safetensors_write(path, content, err)) return -1;
     for (size_t i = 0; i < content->count; i++)
-        json_object_set_new(map, content->tensor[i].name, json_string(last_of_path(path)));
+        json_object_set_new(map, content->tensor[i].name, json_string(basename(path)));
     return 0;
 }
 
@@ -209,8 +204,7 @@ static smoe_safetensors *shard_of(reading *r, const char *tensor, const char *na
                   r->path, smoe_text_shown(name, shown, sizeof shown));
         return NULL;
     }
-    SMOE_FREED char *path =
-        smoe_text_format("%.*s%s", (int)(last_of_path(r->path) - r->path), r->path, name);
+    SMOE_FREED char *path = smoe_file_beside(r->path, name);
     if (access(path, F_OK)) {
         smoe_fail(err, SMOE_DATA, "%s: tensor %s: its file %s is not there", r->path,
                   smoe_text_shown(tensor, shown, sizeof shown), path);

@@ -1,5 +1,6 @@
 /* Moments from the checkpoint of another run; see moments_init.h. */
 #include "train/moments_init.h"
+#include "base/file.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
@@ -35,10 +36,10 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
 
 int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
                            const smoe_spec *spec, smoe_fit fit, smoe_err *err) {
-    const char *path = smoe_safetensors_path(model), *file = basename(path);
+    const char *path = smoe_safetensors_path(model);
     *state = NULL;
     if (smoe_moments_init_check(model, spec, fit, err)) return -1;
-    SMOE_FREED char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
+    SMOE_FREED char *beside = smoe_file_beside(path, "state.safetensors");
     int status = smoe_safetensors_open(state, beside, err);
     const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
                            status ? NULL : smoe_safetensors_metadata(*state, "smoe.step")};
