@@ -157,6 +157,7 @@ static int name_width(const sweep_live *live, int width) {
 
 static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int name, int width) {
     char text[200], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
+    const smoe_train_status *at = &c->train;
     if (!isnan(c->test_precision)) snprintf(test, sizeof test, "  test %.3f", c->test_precision);
     if (trial->state == SMOE_TRIAL_DONE)
         snprintf(text, sizeof text, "done     top-1 accuracy %s  loss %s",
@@ -170,12 +171,12 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
                  c->to_read);
     else if (c->evaluations)
         snprintf(text, sizeof text, "running  evaluation %zu/%zu", c->evaluation, c->evaluations);
-    else if (!c->steps)
+    else if (!at->steps)
         strcpy(text, "starting");
     else
         snprintf(text, sizeof text, "running  step %llu/%llu  loss %.4f  accuracy %.3f%s  %s left",
-                 (unsigned long long)c->step, (unsigned long long)c->steps, c->loss, c->precision,
-                 test, smoe_cmd_time(left, sizeof left, c->seconds_left));
+                 (unsigned long long)at->step, (unsigned long long)at->steps, at->loss,
+                 at->precision, test, smoe_cmd_time(left, sizeof left, at->seconds_left));
     SMOE_FREED char *line = smoe_text_format("%-*s  %s", name, trial->name, text);
     fprintf(stderr, "%.*s\n", width - 1, line);
 }
@@ -195,7 +196,7 @@ static double seconds_left(const sweep_live *live, const smoe_runner_trial *tria
             done++;
         }
         bool runs = trial && trial[i].running;
-        if (runs && trial[i].steps) left += fmax(0, trial[i].seconds_left);
+        if (runs && trial[i].train.steps) left += fmax(0, trial[i].train.seconds_left);
         running += runs;
         waiting += !runs && !ended && !t->left_out;
     }

@@ -55,7 +55,7 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
 
 static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
-    json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
+    json_int_t steps = json_integer_value(smoe_json_at(spec, "train.steps"));
     json_int_t step = last_step(sweep, i); /* with train.patience fewer than all when it is done */
     if (!step && sweep->trial[i].state == SMOE_TRIAL_DONE) step = steps; /* packed, no records */
     char text[64];

@@ -35,6 +35,12 @@ void smoe_json_put(json_t *object, const char *path, char separator, json_t *val
     json_object_set_new(object, path, value);
 }
 
+json_t *smoe_json_at(const json_t *object, const char *path) {
+    for (const char *end; (end = strchr(path, '.')); path = end + 1)
+        object = json_object_getn(object, path, (size_t)(end - path));
+    return json_object_get(object, path);
+}
+
 static void put_json(FILE *out, const json_t *value, int indent, int depth);
 
 /* The end of a line before an element, or a bracket, at that depth. */

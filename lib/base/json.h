@@ -19,6 +19,9 @@ json_t *smoe_json_of_text(const char *text);
  * missing. Takes over `value`. */
 void smoe_json_put(json_t *object, const char *path, char separator, json_t *value);
 
+/* The value at "a.b.c", objects within objects; NULL: there is none. Borrowed. */
+json_t *smoe_json_at(const json_t *object, const char *path);
+
 typedef void smoe_json_difference(void *user, const char *name, const json_t *a, const json_t *b);
 /* Calls `differ` for each member that is in only one of two objects, or not the same in both, by
  * its dotted name, for objects within objects are walked too. A member that is missing is NULL. */

@@ -277,9 +277,8 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
     if (timm) {
         put_timm_name(x, timm, from);
     } else {
-        const json_t *eps = json_object_get(json_object_get(vision, "norm_kwargs"), "eps");
-        const char *form = json_string_value(
-            json_object_get(json_object_get(vision, "act_kwargs"), "approximate"));
+        const json_t *eps = smoe_json_at(vision, "norm_kwargs.eps");
+        const char *form = json_string_value(smoe_json_at(vision, "act_kwargs.approximate"));
         json_int_t width = json_integer_value(json_object_get(vision, "width"));
         json_int_t each = json_integer_value(json_object_get(vision, "head_width"));
         if (!each) each = 64;
@@ -297,11 +296,11 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
 }
 
 static void put_processor(implied *x, const json_t *config, const char *from) {
-    const json_t *edge = json_object_get(json_object_get(config, "size"), "shortest_edge");
-    const json_t *side = json_object_get(json_object_get(config, "crop_size"), "height");
+    const json_t *edge = smoe_json_at(config, "size.shortest_edge");
+    const json_t *side = smoe_json_at(config, "crop_size.height");
     json_int_t filter = json_integer_value(json_object_get(config, "resample"));
     put_filter(x, from, filter == 3 ? "bicubic" : filter == 2 ? "bilinear" : NULL);
-    if (!side && json_object_get(json_object_get(config, "size"), "height"))
+    if (!side && smoe_json_at(config, "size.height"))
         put_fit(x, from, "squash"); /* it resizes to both, and crops nothing */
     if (json_is_integer(edge) && json_integer_value(edge) > 0)
         put_share(x, from, json_number_value(side) / json_number_value(edge));
@@ -370,7 +369,7 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
 
 /* The key of the model in the spec as text: "1e-06", "true", "token". */
 static void implied_value_of(char value[64], const json_t *spec, const char *key) {
-    const json_t *at = json_object_get(json_object_get(spec, "model"), key + strlen("model."));
+    const json_t *at = smoe_json_at(spec, key);
     if (json_is_string(at))
         snprintf(value, 64, "%s", json_string_value(at));
     else if (json_is_boolean(at))

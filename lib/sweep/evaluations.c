@@ -3,7 +3,6 @@
 #include "bench/cost.h"
 #include "data/scan.h"
 #include "sweep/kept.h"
-#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 #include "spec/routers.h"
 #include "store/model_file.h"
@@ -317,52 +316,54 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Trial i at point p, with its result if it has one. */
-static void table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
+void smoe_evaluations_cross(smoe_sweep *table, const smoe_sweep *sweep) {
+    const smoe_axis *axis = &sweep->evaluate;
+    size_t columns = sweep->columns + axis->columns;
+    *table = (smoe_sweep){.seed = sweep->seed,
+                          .column = smoe_alloc(columns + 1, sizeof *table->column),
+                          .trial = smoe_alloc(sweep->trials * axis->points, sizeof *table->trial)};
+    for (; table->columns < columns; table->columns++) {
+        size_t c = table->columns;
+        table->column[c] = c < sweep->columns ? smoe_alloc_text(sweep->column[c])
+                                              : smoe_text_format(SMOE_EVALUATED "%s",
+                                                                 axis->column[c - sweep->columns]);
+    }
+    for (size_t n = 0; n < sweep->trials * axis->points; n++) {
+        const smoe_trial *trial = &sweep->trial[n / axis->points];
+        char *const *point = axis->point[n % axis->points].value;
+        smoe_trial *to = &table->trial[table->trials++];
+        to->name = smoe_alloc_text(trial->name);
+        to->value = smoe_alloc(columns + 1, sizeof *to->value);
+        for (size_t c = 0; c < columns; c++)
+            to->value[c] =
+                smoe_alloc_text(c < sweep->columns ? trial->value[c] : point[c - sweep->columns]);
+    }
+}
+
+/* Gives trial i at point p its result, if it has one. */
+static void table_fill(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
     const smoe_trial *trial = &sweep->trial[i];
-    const smoe_point *point = &sweep->evaluate.point[p];
     json_t *result = json_array_get(list, p);
-    size_t columns = sweep->columns + sweep->evaluate.columns;
     to->state = result                              ? SMOE_TRIAL_DONE
                 : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
                                                     : SMOE_TRIAL_OPEN;
-    to->name = smoe_alloc_text(trial->name);
     to->outcomes = smoe_evaluations_outcomes(sweep, i, p);
     to->spec = smoe_alloc_text(trial->spec);
-    to->value = smoe_alloc(columns + 1, sizeof *to->value);
-    for (size_t c = 0; c < columns; c++)
-        to->value[c] = smoe_alloc_text(c < sweep->columns ? trial->value[c]
-                                                          : point->value[c - sweep->columns]);
     if (result) to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
 }
 
-static void table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
-    size_t columns = sweep->columns + sweep->evaluate.columns;
+int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
+    int status = 0;
+    smoe_evaluations_cross(table, sweep);
     table->dir = smoe_alloc_text(sweep->dir);
     table->name = smoe_text_format("%s, evaluated", sweep->name);
-    table->seed = sweep->seed;
     table->figure = (smoe_sweep_figure){.x = smoe_alloc_text(sweep->figure.x),
                                         .y = smoe_alloc_text(sweep->figure.y),
                                         .width = sweep->figure.width,
                                         .front = sweep->figure.front};
-    table->column = smoe_alloc(columns + 1, sizeof *table->column);
-    table->trial = smoe_alloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
-    if (sweep->reference) table->reference = smoe_alloc_text(sweep->reference);
-    if (sweep->plan.equivalence) table->plan.equivalence = smoe_alloc_text(sweep->plan.equivalence);
-    smoe_sweep_see(&table->plan, sweep->plan.seen);
-    for (; table->columns < columns; table->columns++) {
-        size_t c = table->columns;
-        table->column[c] =
-            c < sweep->columns
-                ? smoe_alloc_text(sweep->column[c])
-                : smoe_text_format(SMOE_EVALUATED "%s", sweep->evaluate.column[c - sweep->columns]);
-    }
-}
-
-int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
-    *table = (smoe_sweep){0};
-    int status = 0;
-    table_columns(table, sweep);
+    table->reference = smoe_alloc_text(sweep->reference);
+    table->plan.equivalence = smoe_alloc_text(sweep->plan.equivalence);
+    table->plan.seen = smoe_alloc_text(sweep->plan.seen);
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         json_auto_t *list = NULL;
         status = smoe_evaluations_read(&list, sweep, i, err);
@@ -374,7 +375,7 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
                                sweep->trial[i].name, json_array_size(list), sweep->evaluate.points,
                                sweep->dir);
         for (size_t p = 0; p < sweep->evaluate.points && !status; p++)
-            table_trial(&table->trial[table->trials++], sweep, i, p, list);
+            table_fill(&table->trial[i * sweep->evaluate.points + p], sweep, i, p, list);
     }
     return status;
 }

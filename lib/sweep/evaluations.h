@@ -40,6 +40,10 @@ int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) SM
 /* The file with what became of the images at a point, fresh. */
 char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point);
 
+/* The columns and settings of such a sweep: a trial for each trial and point, without results. Free
+ * it with smoe_sweep_free. */
+void smoe_evaluations_cross(smoe_sweep *table, const smoe_sweep *sweep);
+
 /* The points as a sweep for sweep/results.h: a trial for each trial and point, with the columns of
  * both. Free it with smoe_sweep_free. SMOE_DATA where results of a trial that is done are lost. */
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep,

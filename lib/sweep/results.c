@@ -30,7 +30,7 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
 
 void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_METRIC_KEY]) {
     json_auto_t *spec = json_loads(sweep->trial[trial].spec, 0, NULL);
-    const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
+    const char *own = json_string_value(smoe_json_at(spec, "eval.split"));
     size_t column = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
     if (column < SIZE_MAX) own = sweep->trial[trial].value[column];
     snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");

@@ -46,11 +46,7 @@ typedef struct runner {
 
 static void runner_on_step(void *user, const smoe_train_status *step) {
     smoe_runner_trial *trial = user;
-    trial->step = step->step;
-    trial->steps = step->steps;
-    trial->loss = step->loss;
-    trial->precision = step->precision;
-    trial->seconds_left = step->seconds_left;
+    trial->train = *step;
 }
 
 static void runner_on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {

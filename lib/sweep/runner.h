@@ -7,15 +7,16 @@
 
 #include "data/scan.h"
 #include "sweep/sweep.h"
+#include "train/trainer.h"
 
 #include <signal.h>
 
 /* The progress of a trial of this process, written by the process of the trial. */
 typedef struct smoe_runner_trial {
     bool running;
-    size_t read, to_read; /* images; files that were found, of 0: 0, nothing is read now */
-    uint64_t step, steps; /* 0 of 0: it is starting */
-    double loss, precision, test_precision, seconds_left; /* NAN: not evaluated yet */
+    size_t read, to_read;    /* images; files that were found, of 0: 0, nothing is read now */
+    smoe_train_status train; /* 0 of 0 steps: it is starting; its word is not of this process */
+    double test_precision;   /* NAN: not evaluated yet */
     size_t evaluation, evaluations; /* at other settings: begun, of; 0: not there yet */
 } smoe_runner_trial;
 

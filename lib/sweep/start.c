@@ -7,18 +7,6 @@
 #include "train/moments_init.h"
 #include "vit/model.h"
 
-/* The value of "model.moe.k" in a resolved spec, borrowed. */
-static const json_t *start_value_at(const json_t *spec, const char *key) {
-    char part[64];
-    while (spec && key) {
-        const char *dot = strchr(key, '.');
-        snprintf(part, sizeof part, "%.*s", (int)(dot ? (size_t)(dot - key) : strlen(key)), key);
-        spec = json_object_get(spec, part);
-        key = dot ? dot + 1 : NULL;
-    }
-    return spec;
-}
-
 /* The column of a sweep that chooses what its trials start from by a key; SIZE_MAX: none. */
 static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
     for (size_t c = 0; c < sweep->columns; c++) {
@@ -36,7 +24,7 @@ static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
     for (size_t c = 0; c < from->columns; c++) {
         const char *key = from->column[c];
         size_t chosen = chosen_by(sweep, key);
-        const json_t *a = start_value_at(theirs, key), *b = start_value_at(ours, key);
+        const json_t *a = smoe_json_at(theirs, key), *b = smoe_json_at(ours, key);
         if (chosen != SIZE_MAX ? strcmp(trial->value[chosen], from->trial[i].value[c]) != 0
                                : a != b && !json_equal((json_t *)a, (json_t *)b))
             return false;

@@ -3,45 +3,22 @@
 #include "compare/compare.h"
 #include "compare/settings.h"
 #include "compare/primary.h"
+#include "sweep/evaluations.h"
 
-/* The combinations of the trials, or of trials and points, without the seed. */
-static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep,
-                               bool evaluated) {
-    const smoe_axis *axis = &sweep->evaluate;
-    size_t points = evaluated ? axis->points : 1, later = evaluated ? axis->columns : 0;
-    size_t columns = sweep->columns + later, most = sweep->trials * points;
-    char **column = smoe_alloc(columns + 1, sizeof *column);
-    char *const **value = smoe_alloc(most + 1, sizeof *value);
-    *flat = smoe_alloc(most * columns + 1, sizeof **flat);
-    *r = (smoe_combinations){
-        .prefix = "", .column = column, .columns = columns, .seed = sweep->seed, .value = value};
-    for (size_t c = 0; c < columns; c++)
-        column[c] = c < sweep->columns
-                        ? smoe_alloc_text(sweep->column[c])
-                        : smoe_text_format(SMOE_EVALUATED "%s", axis->column[c - sweep->columns]);
-    for (size_t n = 0; n < most; n++) {
-        char **own = *flat + r->count * columns;
-        for (size_t c = 0; c < columns; c++)
-            own[c] = c < sweep->columns ? sweep->trial[n / points].value[c]
-                                        : axis->point[n % points].value[c - sweep->columns];
-        (void)smoe_combinations_add(r, own);
-    }
-}
-
-static void combine_free(smoe_combinations *r, char **flat) {
-    smoe_texts_free((char **)r->column, r->columns);
-    free((void *)r->value);
-    free(flat);
-}
-
+/* Checks a contrast against the combinations of the trials, or of trials and points. */
 static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const char *equivalence,
                          const char *from, smoe_err *err) {
-    smoe_combinations all;
-    char **flat;
-    sweep_plan_combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary));
-    int status = smoe_primary_check(primary, equivalence, &all, from, err);
-    combine_free(&all, flat);
-    return status;
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep evaluated = {0};
+    const smoe_sweep *all = smoe_primary_is_evaluated(primary) ? &evaluated : sweep;
+    if (all == &evaluated) smoe_evaluations_cross(&evaluated, sweep);
+    SMOE_FREED char *const **value = smoe_alloc(all->trials, sizeof *value);
+    smoe_combinations r = {.prefix = "",
+                           .column = all->column,
+                           .columns = all->columns,
+                           .seed = all->seed,
+                           .value = value};
+    for (size_t i = 0; i < all->trials; i++) (void)smoe_combinations_add(&r, all->trial[i].value);
+    return smoe_primary_check(primary, equivalence, &r, from, err);
 }
 
 int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
@@ -67,12 +44,7 @@ int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err)
 }
 
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed) {
-    size_t length = strlen(seed);
-    for (const char *at = plan->seen; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (!strncmp(at, seed, length) && (!at[length] || at[length] == ',')) return true;
-    }
-    return false;
+    return smoe_text_has_word(plan->seen, ',', seed);
 }
 
 bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {

@@ -165,7 +165,7 @@ static json_t *blocks_json(const bool *picked, size_t depth) {
 }
 
 uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
-    json_t *moe = json_object_get(json_object_get(spec, "model"), "moe");
+    json_t *moe = smoe_json_at(spec, "model.moe");
     uint64_t meaning = 0;
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers",

@@ -4,6 +4,7 @@
 #include "tensors/shards.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "tensors/foreign.h"
 
 #include <fcntl.h>
@@ -260,7 +261,7 @@ static int check_tensors(reading *r, smoe_err *err) {
     if (there != json_object_size(r->map))
         return smoe_fail(err, SMOE_DATA, "%s: %zu tensors, but its files have %zu", r->path,
                          json_object_size(r->map), there);
-    const json_t *total = json_object_get(json_object_get(r->json, "metadata"), "total_size");
+    const json_t *total = smoe_json_at(r->json, "metadata.total_size");
     if (json_is_integer(total) && (uint64_t)json_integer_value(total) != bytes)
         return smoe_fail(err, SMOE_DATA,
                          "%s: total_size is %" JSON_INTEGER_FORMAT ", but the tensors have %" PRIu64

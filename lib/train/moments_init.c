@@ -1,6 +1,7 @@
 /* Moments from the checkpoint of another run; see moments_init.h. */
 #include "train/moments_init.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
@@ -10,11 +11,8 @@ static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec)
     const char *text = smoe_safetensors_metadata(model, "smoe.spec");
     json_auto_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
     json_auto_t *ours = smoe_spec_object(spec);
-    const json_t *name[] = {theirs, ours};
-    for (size_t i = 0; i < 2; i++)
-        name[i] = json_object_get(json_object_get(json_object_get(name[i], "train"), "optimizer"),
-                                  "name");
-    return name[0] && json_equal(name[0], name[1]);
+    const json_t *name = smoe_json_at(theirs, "train.optimizer.name");
+    return name && json_equal(name, smoe_json_at(ours, "train.optimizer.name"));
 }
 
 int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
