@@ -111,8 +111,8 @@ static int check_columns(const checked *c, smoe_err *err) {
     int status = 0;
     for (size_t k = 0; k < columns->columns; k++)
         if (!c->acts[k])
-            status = smoe_fail(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
-                               columns->column[k]);
+            status = smoe_fail_more(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
+                                    columns->column[k]);
     for (size_t q = 0; !status && q < columns->points; q++)
         for (size_t p = 0; p < q; p++) {
             if (c->meaning[p] != c->meaning[q]) continue;
