@@ -471,10 +471,6 @@ static const struct {
 } sides[] = {{32, 0, 0},      {48, 48, 0},       {64, 64, 0},
              {96, 96, 20000}, {128, 128, 20000}, {224, 192, 20000}};
 
-static size_t least_of(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void suggest(suggestion *s, const data_job *job) {
     const smoe_survey *survey = &job->split[0].survey;
     size_t i = 0, side = 0, most;
@@ -482,7 +478,8 @@ static void suggest(suggestion *s, const data_job *job) {
                       .classes = smoe_dataset_classes(job->split[0].set),
                       .digits = job->spec.data.channels == 1,
                       .several = smoe_dataset_multi(job->split[0].set)};
-    if (survey->files) s->middle = least_of(survey->width[1], survey->height[1]);
+    if (survey->files)
+        s->middle = survey->width[1] < survey->height[1] ? survey->width[1] : survey->height[1];
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
     while (side + 1 < sizeof sides / sizeof *sides && sides[side + 1].from <= most &&

@@ -295,11 +295,6 @@ static smoe_fit fit_of(const smoe_options *options) {
                               : SMOE_FIT_INIT;
 }
 
-/* The file to start from; NULL without --init. */
-static int train_open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
-    return options->init ? smoe_cmd_model(file, options->init, NULL, options, err) : 0;
-}
-
 static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_options *options,
                       smoe_err *err) {
     smoe_params *params = smoe_model_params(p->model);
@@ -317,7 +312,7 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     smoe_result plan = {0};
     smoe_estimator by = {0};
     if (smoe_cmd_classes(job->spec, true, &p.classes, options->scan, err) ||
-        train_open_init(&file, options, err))
+        (options->init && smoe_cmd_model(&file, options->init, NULL, options, err)))
         return -1;
     see_data(&p, file, options->scan);
     if (smoe_model_create(&p.model, job->spec, p.classes, err) ||

@@ -10,11 +10,6 @@ static XXH3_state_t *digest_state_of(const smoe_digest *digest) {
     return (XXH3_state_t *)(void *)digest;
 }
 
-static const char *digest_text_of(XXH64_hash_t hash, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    snprintf(buf, SMOE_DIGEST_DIGITS + 1, "%016" PRIx64, (uint64_t)hash);
-    return buf;
-}
-
 smoe_digest *smoe_digest_new(void) {
     XXH3_state_t *state = XXH3_createState();
     if (!state) smoe_alloc_end();
@@ -27,7 +22,9 @@ void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size) {
 }
 
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    return digest_text_of(XXH3_64bits_digest(digest_state_of(digest)), buf);
+    snprintf(buf, SMOE_DIGEST_DIGITS + 1, "%016" PRIx64,
+             (uint64_t)XXH3_64bits_digest(digest_state_of(digest)));
+    return buf;
 }
 
 void smoe_digest_free(smoe_digest *digest) {

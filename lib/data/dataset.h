@@ -114,14 +114,10 @@ typedef struct smoe_caption_choice {
     size_t count;   /* becomes the number of captions of the image */
 } smoe_caption_choice;
 
-/* A caption of image i; its first one as smoe_dataset_caption has it. */
-int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
-                            char *buf, size_t size, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The caption of image i, cut to fit into buf (SMOE_CAPTION bytes), if the source has captions
- * (spec/sources.h). */
-int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,
-                         smoe_err *err) SMOE_MUST_CHECK;
+/* A caption of image i, the first one where choice is NULL, cut to fit into buf (SMOE_CAPTION
+ * bytes), if the source has captions (spec/sources.h). */
+int smoe_dataset_caption(const smoe_dataset *set, size_t i, smoe_caption_choice *choice, char *buf,
+                         size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 /*
  * order[place] = image: the order of the n images of a split in an evaluation, by eval.order.

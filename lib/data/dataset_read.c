@@ -55,14 +55,11 @@ bool smoe_dataset_multi(const smoe_dataset *set) {
     return i < set->images;
 }
 
-int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
-                            char *buf, size_t size, smoe_err *err) {
-    return set->type->caption(set, smoe_dataset_place(set, i), choice, buf, size, err);
-}
-
-int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
+int smoe_dataset_caption(const smoe_dataset *set, size_t i, smoe_caption_choice *choice, char *buf,
+                         size_t size, smoe_err *err) {
     smoe_caption_choice first = {0};
-    return smoe_dataset_caption_of(set, i, &first, buf, size, err);
+    if (!choice) choice = &first;
+    return set->type->caption(set, smoe_dataset_place(set, i), choice, buf, size, err);
 }
 
 /* ---- images that are kept decoded ------------------------------------------------------------ */

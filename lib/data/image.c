@@ -242,13 +242,9 @@ int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng 
     return smoe_image_resize(out, size, in, box, SMOE_RESIZE_BILINEAR, err);
 }
 
-static double of_channel(const smoe_series *series, size_t channel) {
-    return series->item[series->listed ? channel : 0];
-}
-
 void smoe_image_scale_make(smoe_image_scale *scale, const smoe_data_spec *data) {
     for (size_t ch = 0; ch < data->channels; ch++) {
-        double mean = of_channel(&data->mean, ch), std = of_channel(&data->std, ch);
+        double mean = smoe_series_at(&data->mean, ch), std = smoe_series_at(&data->std, ch);
         real unit = (real)(255 * std), shift = (real)(mean / std); /* 127.5 and 1 by default */
         for (size_t x = 0; x < 256; x++) scale->of[ch][x] = (real)x / unit - shift;
     }
@@ -262,7 +258,7 @@ void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_image_s
 }
 
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {
-    double mean = of_channel(&data->mean, channel), std = of_channel(&data->std, channel);
+    double mean = smoe_series_at(&data->mean, channel), std = smoe_series_at(&data->std, channel);
     return (real)(2 * ((double)x * std + mean) - 1);
 }
 

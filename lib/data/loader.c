@@ -166,8 +166,8 @@ static int make_text(const smoe_loader *l, place *p, uint64_t epoch, size_t b) {
     char caption[SMOE_CAPTION];
     smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_CAPTION, 0, epoch, p->index[b]);
     smoe_caption_choice choice = {.draw = l->options.train ? &rng : NULL};
-    if (smoe_dataset_caption_of(l->set, (size_t)p->index[b], &choice, caption, sizeof caption,
-                                &p->err))
+    if (smoe_dataset_caption(l->set, (size_t)p->index[b], &choice, caption, sizeof caption,
+                             &p->err))
         return -1;
     p->captions[b] = choice.count;
     p->lengths[b] = smoe_tokenizer_encode(l->options.tokenizer, p->tokens + b * l->context,

@@ -49,7 +49,7 @@ static int captions_load(captions *c, const smoe_inspection *r, size_t image, sm
     const smoe_inspect_subject *s = &r->subject;
     int64_t label;
     if (smoe_dataset_image(s->set, image, false, c->pixels, c->target, &label, err) ||
-        smoe_dataset_caption(s->set, image, c->caption, sizeof c->caption, err))
+        smoe_dataset_caption(s->set, image, NULL, c->caption, sizeof c->caption, err))
         return -1;
     for (size_t b = 1; b < c->batch; b++)
         memcpy(c->pixels + b * c->an_image, c->pixels, c->an_image * sizeof(real));

@@ -41,8 +41,8 @@ static size_t at_least_one(double number) {
 
 static double spec_number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
     size_t layer = 0;
-    for (size_t i = 0; series->listed && i < block; i++) layer += moe->is_moe[i];
-    return series->item[layer];
+    for (size_t i = 0; i < block; i++) layer += moe->is_moe[i];
+    return smoe_series_at(series, layer);
 }
 
 size_t smoe_moe_hidden(const smoe_model_spec *model) {

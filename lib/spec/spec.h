@@ -123,6 +123,9 @@ typedef struct smoe_series {
     double item[SMOE_MAX_BLOCKS];
     size_t listed; /* length of the list; 0: item[0] is used for all */
 } smoe_series;
+static inline double smoe_series_at(const smoe_series *series, size_t i) {
+    return series->item[series->listed ? i % series->listed : 0];
+}
 
 /* A list of any length. */
 typedef struct smoe_indices {

@@ -420,10 +420,6 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
                      path, smoe_safetensors_at(file, 0)->name);
 }
 
-static double implied_value_at(const smoe_series *series, size_t i) {
-    return series->item[series->listed ? i % series->listed : 0];
-}
-
 static bool pixels_differ(implied *x, const char *key, const smoe_series *series) {
     const implied_key *k = implied_find(x, key);
     double v[3];
@@ -431,7 +427,7 @@ static bool pixels_differ(implied *x, const char *key, const smoe_series *series
         sscanf(k->value, "[%lf, %lf, %lf]", &v[0], &v[1], &v[2]) != 3)
         return false;
     for (size_t i = 0; i < 3; i++)
-        if (fabs(v[i] - implied_value_at(series, i)) > 1e-6) return true;
+        if (fabs(v[i] - smoe_series_at(series, i)) > 1e-6) return true;
     return false;
 }
 

@@ -167,10 +167,6 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
 
 static const char dense[] = "dense"; /* the setting without experts */
 
-static bool is_row(const char *name) {
-    return smoe_router_find(name) || !strcmp(name, dense);
-}
-
 static int ablate_unknown(const char *name, smoe_err *err) {
     const char *known[SMOE_ROUTERS + 1] = {dense};
     for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
@@ -207,7 +203,8 @@ static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *l
     char *rest = copy, *item;
     int status = 0;
     while (!status && (item = strsep(&rest, ","))) {
-        if (spec && !is_row(item)) status = ablate_unknown(item, err);
+        if (spec && !smoe_router_find(item) && strcmp(item, dense))
+            status = ablate_unknown(item, err);
         if (!spec && (!*item || item[strspn(item, "0123456789")]))
             status =
                 smoe_fail(err, SMOE_USAGE,

@@ -216,11 +216,6 @@ static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
 }
 
-static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
-    sweep->figure = spec->sweep.figure;
-    spec->sweep.figure = (smoe_sweep_figure){0};
-}
-
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
                        smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec base = {0};
@@ -257,7 +252,8 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                          "%s: nothing to sweep: give it a section sweep, or key=a,b,c",
                          text->label);
     if (l.points.count && smoe_evaluations_plan(sweep, &l.points, err)) return -1;
-    move_figure(sweep, &spec);
+    sweep->figure = spec.sweep.figure;
+    spec.sweep.figure = (smoe_sweep_figure){0};
     if (smoe_sweep_set_plan(sweep, &spec.sweep.plan, err)) return -1;
     if (spec.sweep.reference && !options->referred &&
         smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))

@@ -26,11 +26,6 @@ typedef struct reader {
     uint64_t step; /* of the last record */
 } reader;
 
-static void keep_rate(reader *r, double rate) {
-    r->rates = smoe_alloc_next(r->rates, r->count, sizeof *r->rates);
-    r->rates[r->count++] = rate;
-}
-
 static void trial_run_set(json_t *result, smoe_metric metric, json_t *value) {
     json_object_set_new(result, smoe_metrics[metric].column, value);
 }
@@ -52,7 +47,10 @@ static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, d
     const smoe_metric_entry *entry = &smoe_metrics[at->metric];
     char column[SMOE_METRIC_KEY];
     double number = json_is_number(value) ? json_number_value(value) : NAN;
-    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number)) keep_rate(r, number);
+    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number)) {
+        r->rates = smoe_alloc_next(r->rates, r->count, sizeof *r->rates);
+        r->rates[r->count++] = number;
+    }
     if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
     if (!entry->column) return;
     if (entry->layers == SMOE_LAYERS_MAX)

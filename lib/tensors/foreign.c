@@ -519,8 +519,7 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) {
 /* Adds the tensors that a tensor becomes, with their names in `name`; returns their number. */
 static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) {
     size_t count = 0;
-    const rule *r = smoe_foreign_hf_of(t->name, name[0]);
-    for (; r; r = smoe_foreign_hf_next(r, t->name, name[count])) {
+    for (const rule *r = NULL; (r = smoe_foreign_hf_next(r, t->name, name[count]));) {
         smoe_tensor *part = &out[count];
         *part = *t;
         part->name = name[count++];

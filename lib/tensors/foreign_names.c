@@ -291,23 +291,16 @@ const rule *smoe_foreign_rule_next(const rule *r, const char *name, char to[SMOE
 }
 
 /* The classifier alone is not inside "vit.". */
-static const rule *hf_from(const rule *r, const char *name, char from[SMOE_FOREIGN_NAME]) {
+const rule *smoe_foreign_hf_next(const rule *r, const char *name, char from[SMOE_FOREIGN_NAME]) {
     char inner[SMOE_FOREIGN_NAME];
-    for (bool last = false; !last; r++) {
+    bool last = r && r->part + 1 >= r->parts;
+    for (r = r ? r + 1 : table; !last; r++) {
         last = !strcmp(r->from, last_of_vit);
         if (!smoe_foreign_renamed(inner, name, r->to, r->from)) continue;
         snprintf(from, SMOE_FOREIGN_NAME, "%s%.150s", last ? "" : "vit.", inner);
         return r;
     }
     return NULL;
-}
-
-const rule *smoe_foreign_hf_of(const char *name, char from[SMOE_FOREIGN_NAME]) {
-    return hf_from(table, name, from);
-}
-
-const rule *smoe_foreign_hf_next(const rule *r, const char *name, char from[SMOE_FOREIGN_NAME]) {
-    return r->part + 1 < r->parts ? hf_from(r + 1, name, from) : NULL;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */

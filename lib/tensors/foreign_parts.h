@@ -80,9 +80,8 @@ const smoe_foreign_rule *smoe_foreign_rule_next(const smoe_foreign_rule *rule, c
  * NULL: not known. */
 const char *smoe_foreign_lack(const char *name);
 
-/* The other way round, to the names of Hugging Face's ViT: the first rule that gives `name`, and
- * its tensor's name there; then, for the parts of qkv, the next one. */
-const smoe_foreign_rule *smoe_foreign_hf_of(const char *name, char from[SMOE_FOREIGN_NAME]);
+/* The other way round, to the names of Hugging Face's ViT: the first rule that gives `name` (after
+ * NULL), and its tensor's name there; then, for the parts of qkv, the next one. */
 const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, const char *name,
                                               char from[SMOE_FOREIGN_NAME]);
 

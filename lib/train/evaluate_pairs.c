@@ -158,7 +158,7 @@ static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) 
         char text[SMOE_CAPTION];
         smoe_caption_choice choice = {.which = which};
         uint32_t *tokens = g->tokens + g->waiting * T;
-        if (smoe_dataset_caption_of(g->set, image, &choice, text, sizeof text, err)) return -1;
+        if (smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err)) return -1;
         g->more = smoe_alloc_next(g->more, g->mores, sizeof *g->more);
         g->more_unit = smoe_alloc_next(g->more_unit, g->mores, g->D * sizeof *g->more_unit);
         size_t length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);

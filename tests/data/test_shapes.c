@@ -134,7 +134,7 @@ static void test_seeds(void **state) {
 }
 
 static const char *caption_of(const smoe_dataset *set, size_t i, char *buf, size_t size) {
-    assert_int_equal(smoe_dataset_caption(set, i, buf, size, NULL), 0);
+    assert_int_equal(smoe_dataset_caption(set, i, NULL, buf, size, NULL), 0);
     return buf;
 }
 

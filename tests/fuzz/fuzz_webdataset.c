@@ -16,7 +16,7 @@ static void read_captions(const char *path, char *member) {
         return;
     }
     for (size_t i = 0; i < smoe_dataset_images(set); i++)
-        if (!smoe_dataset_caption(set, i, caption, sizeof caption, &err) &&
+        if (!smoe_dataset_caption(set, i, NULL, caption, sizeof caption, &err) &&
             strlen(caption) >= sizeof caption)
             __builtin_trap();
     smoe_dataset_free(set);

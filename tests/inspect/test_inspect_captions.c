@@ -26,7 +26,7 @@ static double cosine(inspect_fixture *x, size_t image) {
     smoe_tokenizer *tokenizer;
     smoe_err err;
     assert_int_equal(smoe_dataset_image(x->set, image, false, pixels, target, &label, &err), 0);
-    assert_int_equal(smoe_dataset_caption(x->set, image, caption, sizeof caption, &err), 0);
+    assert_int_equal(smoe_dataset_caption(x->set, image, NULL, caption, sizeof caption, &err), 0);
     assert_int_equal(smoe_tokenizer_open(&tokenizer, &x->spec, &err), 0);
     size_t length = smoe_tokenizer_encode(tokenizer, tokens, CONTEXT, caption);
     smoe_tokenizer_free(tokenizer);
