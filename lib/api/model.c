@@ -30,6 +30,7 @@ const char *smoe_version(void) {
 
 int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overrides, size_t count,
                    smoe_err *err) {
+    SMOE_NUMBERS_IN_C;
     smoe_err own; /* messages of several lines are built up in it */
     if (!err) err = &own;
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
@@ -107,6 +108,7 @@ static int source_open(source *s, const char *path, smoe_err *err) {
 }
 
 int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
+    SMOE_NUMBERS_IN_C;
     smoe_err own;
     if (!err) err = &own;
     *model = NULL;
@@ -226,6 +228,7 @@ void smoe_model_probabilities(const smoe_model *model, float *p, const float *lo
 }
 
 int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split, smoe_err *err) {
+    SMOE_NUMBERS_IN_C;
     source *s = source_of(model);
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     smoe_eval eval;

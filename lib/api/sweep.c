@@ -59,6 +59,7 @@ static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smo
 int smoe_sweep_run(const char *file, const char *const *overrides, size_t count, const char *dir,
                    const smoe_sweep_settings *settings, smoe_sweep_counts *counts, smoe_err *err) {
     static const smoe_sweep_settings plain = {0};
+    SMOE_NUMBERS_IN_C;
     smoe_err own; /* messages are built up in it */
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (!err) err = &own;

@@ -11,6 +11,7 @@ static void train_on_step(void *user, const smoe_train_status *step) {
 int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_settings *settings,
                    smoe_trained *trained, smoe_err *err) {
     static const smoe_train_settings plain = {0};
+    SMOE_NUMBERS_IN_C;
     smoe_err own; /* the run's log and STATUS are written from it */
     if (!err) err = &own;
     if (!settings) settings = &plain;

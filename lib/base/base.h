@@ -156,7 +156,9 @@ size_t smoe_text_letters(const char *text); /* characters, not bytes */
  * writing are replaced. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
-/* Between enter and leave, numbers are read and written with a decimal point, whatever the locale
- * of the caller. leave takes the value that enter returned. */
+/* Up to the end of the scope, this thread reads and writes numbers with a decimal point, whatever
+ * the locale of the program. Every public function that reads or writes any begins with it. */
+#define SMOE_NUMBERS_IN_C \
+    __attribute__((unused)) SMOE_FREED_BY(smoe_locale_leave) void *before = smoe_locale_enter()
 void *smoe_locale_enter(void);
-void smoe_locale_leave(void *old);
+void smoe_locale_leave(void *entered);

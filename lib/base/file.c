@@ -238,9 +238,7 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
     SMOE_FREED char *text = NULL;
     size_t size = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
-    void *locale = smoe_locale_enter();
     int status = print(out, context, err);
-    smoe_locale_leave(locale);
     smoe_alloc_stream_close(out, &text);
     return status ? -1 : smoe_file_write(path, text, size, err);
 }

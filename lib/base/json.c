@@ -102,9 +102,8 @@ char *smoe_json_dump(const json_t *value, int indent) {
     size_t size;
     if (!value) return NULL;
     FILE *out = smoe_alloc_stream(&text, &size);
-    void *locale = smoe_locale_enter();
+    SMOE_NUMBERS_IN_C;
     put_json(out, value, indent, 0);
-    smoe_locale_leave(locale);
     return smoe_alloc_stream_close(out, &text);
 }
 

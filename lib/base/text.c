@@ -166,10 +166,9 @@ void *smoe_locale_enter(void) {
     return c ? uselocale(c) : NULL;
 }
 
-void smoe_locale_leave(void *old) {
-    if (!old) return;
-    locale_t ours = uselocale((locale_t)old);
-    freelocale(ours);
+void smoe_locale_leave(void *entered) {
+    locale_t before = *(locale_t *)entered;
+    if (before) freelocale(uselocale(before));
 }
 
 bool smoe_text_next(const char **list, char separator, char *word, size_t size) {

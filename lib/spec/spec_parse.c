@@ -52,7 +52,6 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
     if (from->folder) spec->folder = smoe_alloc_text(from->folder);
     if (length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
-    void *locale = smoe_locale_enter();
     int status = smoe_reading_presets(&reading);
     if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
     if (!status) {
@@ -62,7 +61,6 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
         smoe_reading_resolve(&reading);
         if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);
     }
-    smoe_locale_leave(locale);
     return status || reading.problems ? -1 : 0;
 }
 

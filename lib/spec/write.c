@@ -76,10 +76,8 @@ static void write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool ori
 }
 
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
-    void *locale = smoe_locale_enter();
     if (!origins) fprintf(out, SMOE_SPEC_RESOLVED "%d keys\n", SMOE_SCHEMA_COUNT);
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) write_entry(spec, i, out, origins);
-    smoe_locale_leave(locale);
     return fflush(out) || ferror(out) ? -1 : 0;
 }
 

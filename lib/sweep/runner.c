@@ -75,6 +75,7 @@ typedef struct task {
 } task;
 
 static void *runner_work(void *user) {
+    SMOE_NUMBERS_IN_C; /* a thread of its own */
     task *t = user;
     smoe_err err = {0};
     smoe_threads_set(t->threads);

@@ -8,6 +8,7 @@
 #include "scratch.h"
 #include "spec/spec.h"
 
+#include <locale.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -306,6 +307,45 @@ static void test_sweep(void **state) {
     assert_int_equal(smoe_sweep_run(r->spec, NULL, 0, dir, &settings, NULL, NULL), -1);
 }
 
+/* A program whose locale has a decimal comma: numbers in the sweep of a spec mean the same, and its
+ * tables have the same bytes. */
+static void test_decimal_comma(void **state) {
+    static const char sweep[] =
+        "sweep: {grid: {train.optimizer.lr: [1e-3, 2e-3, 0.01]}, seeds: [0, 1],\n"
+        "        reference: train.optimizer.lr=0.001, equivalence: {precision_at_1: 0.5},\n"
+        "        primary: [{trend: train.optimizer.lr, expect: rising}]}\n";
+    rig *r = *state;
+    char text[sizeof folder_spec + sizeof sweep], make[2 * SCRATCH_PATH], a[SCRATCH_PATH];
+    snprintf(text, sizeof text, "%s%s", folder_spec, sweep);
+    scratch_write(r->spec, text, strlen(text));
+    snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null",
+             r->images->dir.dir);
+    setenv("LOCPATH", r->images->dir.dir, 1);
+    if (system(make) || !setlocale(LC_ALL, "de_DE.UTF-8")) {
+        puts("no locale de_DE (package locales)");
+        skip();
+    }
+    for (int comma = 1; comma >= 0; comma--) {
+        setlocale(LC_ALL, comma ? "de_DE.UTF-8" : "C");
+        if (smoe_sweep_run(r->spec, NULL, 0, scratch_path(&r->images->dir, a, comma ? "de" : "c"),
+                           NULL, NULL, &r->err))
+            fail_msg("%s", r->err.text);
+    }
+    static const char *const names[] = {"differences.csv", "trends.csv", "primary.csv"};
+    for (size_t i = 0; i < 3; i++) {
+        char *of[2];
+        for (int comma = 0; comma < 2; comma++) {
+            snprintf(a, sizeof a, "%s/%s/%s", r->images->dir.dir, comma ? "de" : "c", names[i]);
+            of[comma] = scratch_read(a, NULL);
+            char *time = strstr(of[comma], "step_s"); /* rows of times are last */
+            if (time) *time = '\0';
+        }
+        assert_string_equal(of[0], of[1]);
+        free(of[0]);
+        free(of[1]);
+    }
+}
+
 /* One of two trials has no data. A stop requested before the first trial leaves both undone. */
 static void test_failed_sweep(void **state) {
     rig *r = *state;
@@ -375,6 +415,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_probabilities, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sigmoid, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_decimal_comma, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_sweep, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
     };

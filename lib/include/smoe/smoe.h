@@ -14,6 +14,9 @@
  * exception: see smoe_out_of_memory_set. Paths are relative to the current folder, paths inside a
  * spec to the folder of the spec's file.
  *
+ * Numbers in specs and files have a decimal point, whatever the locale of the program; while a
+ * function works, and when it calls back, the calling thread has the locale C.
+ *
  * OpenMP's default number of threads is used; smoe_threads_set changes it.
  *
  * Inside the library, this header is below all others: it includes no other header of the library,
