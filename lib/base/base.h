@@ -57,6 +57,9 @@ typedef enum smoe_fail_how { SMOE_FAIL_ALONE, SMOE_FAIL_ERRNO, SMOE_FAIL_MORE } 
 int smoe_fail_line(smoe_err *err, smoe_code code, smoe_fail_how how, const char *fmt, ...)
     SMOE_PRINTF(4, 5);
 
+/* The end of a check that goes on after a problem: 0 if it found none, else err becomes `found`. */
+int smoe_fail_found(smoe_err *err, const smoe_err *found) SMOE_MUST_CHECK;
+
 /* Puts "PREFIX: " before each line of err. Returns -1. */
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
 

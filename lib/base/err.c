@@ -47,6 +47,12 @@ int smoe_fail_line(smoe_err *err, smoe_code code, smoe_fail_how how, const char 
     return -1;
 }
 
+int smoe_fail_found(smoe_err *err, const smoe_err *found) {
+    if (!found->code) return 0;
+    if (err) *err = *found;
+    return -1;
+}
+
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) {
     if (!err) return -1;
     char prefix[512];

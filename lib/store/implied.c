@@ -399,9 +399,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
             smoe_fail_more(&found, SMOE_USAGE, "%s: %s beside it says %s=%s, and the spec has %s",
                            path, k->from, k->key, k->value, value);
     }
-    if (!found.code) return 0;
-    if (err) *err = found;
-    return -1;
+    return smoe_fail_found(err, &found);
 }
 
 int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {

@@ -214,9 +214,7 @@ static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
                            "%s: tensor %.100s: dtype %s, expected F32, F16, BF16 or F64",
                            smoe_safetensors_path(file), t->name, t->type);
     }
-    if (!found.code) return 0;
-    if (err) *err = found;
-    return -1;
+    return smoe_fail_found(err, &found);
 }
 
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,

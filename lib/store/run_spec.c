@@ -54,10 +54,7 @@ int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *
     comparison c = {.dir = dir, .old = old, .now = now, .user = user};
     json_auto_t *a = smoe_spec_object(old), *b = smoe_spec_object(now);
     smoe_json_compare(a, b, run_spec_difference, &c);
-    if (c.refused.code) {
-        if (err) *err = c.refused;
-        return -1;
-    }
+    if (smoe_fail_found(err, &c.refused)) return -1;
     c.note = note; /* a run that is refused stays as it is */
     smoe_json_compare(a, b, run_spec_difference, &c);
     return 0;

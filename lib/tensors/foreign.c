@@ -509,9 +509,7 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) {
     if (norm && head && head->ndim == 2 && head->dim[1] == 2 * norm->dim[0])
         lack_say(&found, file, head->name,
                  "a classifier of the class token and the mean of patches, as of DINOv2");
-    if (!found.code) return 0;
-    if (err) *err = found;
-    return -1;
+    return smoe_fail_found(err, &found);
 }
 
 /* ---- to the names of others ------------------------------------------------------------------ */
@@ -539,7 +537,6 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
     /* One block: the tensors, then their names. */
     smoe_tensor *block = smoe_alloc(room + 1, sizeof *block + (other ? NAME : 0));
     char(*name)[NAME] = (void *)(block + room + 1);
-    smoe_err found = {0};
     *count = 0;
     *tensors = block;
     const char *without = NULL;
@@ -555,18 +552,14 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
         *count += parts;
     }
     if (lacks)
-        smoe_fail_more(&found, SMOE_USAGE,
-                       "%s: Hugging Face's ViT has no tensor for %.100s%s; it is dense, with a "
-                       "class token and a last norm alone",
-                       smoe_safetensors_path(file), without, lacks > 1 ? " and others" : "");
-    else if (other && !smoe_safetensors_find(file, "cls_token"))
-        smoe_fail_more(&found, SMOE_USAGE,
-                       "%s: Hugging Face's ViT has a class token, and this model has none "
-                       "(model.head: token)",
-                       smoe_safetensors_path(file));
-    if (!found.code) return 0;
-    free(block);
-    *tensors = NULL;
-    if (err) *err = found;
-    return -1;
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: Hugging Face's ViT has no tensor for %.100s%s; it is dense, with a "
+                         "class token and a last norm alone",
+                         smoe_safetensors_path(file), without, lacks > 1 ? " and others" : "");
+    if (other && !smoe_safetensors_find(file, "cls_token"))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: Hugging Face's ViT has a class token, and this model has none "
+                         "(model.head: token)",
+                         smoe_safetensors_path(file));
+    return 0;
 }

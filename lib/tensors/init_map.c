@@ -487,7 +487,7 @@ static bool counts(const smoe_init_map *from, const char *name) {
     return !may_leave(from, name);
 }
 
-bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
+void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     const smoe_params *params = from->params;
     SMOE_FREED_BY(sources_free) sources s = sources_of(from);
     size_t missing = 0, size = 0;
@@ -500,11 +500,10 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     names_put(out, "; missing: ", s.name, missing);
     unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
-    if (!*text) return false;
+    if (!*text) return;
     smoe_fail_more(err, SMOE_DATA, "%s: differs from the model of the spec before the head: %s. %s",
                    smoe_safetensors_path(from->file), text + strspn(text, "; "),
                    from->fit == SMOE_FIT_UPCYCLE
                        ? "--upcycle makes experts from an MLP, but no shared or universal ones"
                        : "--partial starts from the parts in common");
-    return true;
 }

@@ -80,9 +80,9 @@ void smoe_init_map_part(real *out, const smoe_tensor *tensor, size_t first, size
 
 /* ---- in words ------------------------------------------------------------------ */
 
-/* Whether the file is not the whole model up to its head, which SMOE_FIT_INIT asks for: a line in
- * err then says which tensors are missing or not used. */
-bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err);
+/* If the file is not the whole model up to its head, which SMOE_FIT_INIT asks for, a line in err
+ * says which tensors are missing or not used. */
+void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err);
 
 /* What a load that is not exact takes from the file, in one line: how many tensors, which of the
  * model's are resized, copied or start fresh, and which of the file's are not used. Fresh. */

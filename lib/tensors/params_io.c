@@ -46,11 +46,11 @@ static size_t blocks_of(const char *name, size_t blocks) {
     return numbered && block >= blocks ? block + 1 : blocks;
 }
 
-/* A line for each size that differs; their number. */
-static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
+/* A line for each size that differs. */
+static void sizes_check(const smoe_init_map *from, smoe_err *found) {
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
-    size_t here = 0, there = 0, lines = 0;
+    size_t here = 0, there = 0;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const model_size *s = &sizes[k];
         for (size_t i = 0; i < params->count; i++) {
@@ -66,31 +66,31 @@ static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
             if (t->dim[s->axis] == param->dim[s->axis]) continue;
             smoe_fail_more(found, SMOE_DATA, "%s: %s %zu, %s %zu", path, s->size, t->dim[s->axis],
                            s->other, param->dim[s->axis]);
-            lines++;
             break;
         }
     }
     for (size_t i = 0; i < params->count; i++) here = blocks_of(params->param[i].name, here);
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
         there = blocks_of(smoe_safetensors_at(from->file, i)->name, there);
-    if (here == there || !there || from->fit == SMOE_FIT_PARTIAL) return lines;
+    if (here == there || !there || from->fit == SMOE_FIT_PARTIAL) return;
     smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu%s", path, there, here,
                    from->fit == SMOE_FIT_INIT ? "; --partial takes the blocks that both have" : "");
-    return lines + 1;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* Adds one line for each reason why the file cannot be loaded. Returns 0 if there is none. */
+/* A line for each reason why the file cannot be loaded. */
 static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t count,
-                      smoe_err *found) {
+                      smoe_err *err) {
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
     char name[SMOE_TENSOR_NAME], shape[SMOE_SHAPE_TEXT];
-    bool bad = false, exact = smoe_fit_whole(from->fit), weights = count && !*slabs[0].prefix;
+    bool exact = smoe_fit_whole(from->fit), weights = count && !*slabs[0].prefix;
     size_t copied = 0;
-    if (exact && smoe_foreign_check(from->file, found)) return -1;
-    if (sizes_check(from, found)) return -1;
+    smoe_err found = {0};
+    if (exact && smoe_foreign_check(from->file, err)) return -1;
+    sizes_check(from, &found);
+    if (found.code) return smoe_fail_found(err, &found);
     for (size_t s = 0; s < count; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
         for (size_t i = 0; i < table->count; i++) {
@@ -98,31 +98,27 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             if (!smoe_slab_has(&slabs[s], param)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
             smoe_init_source source = smoe_init_map_source(from, param, name);
-            bad |= smoe_init_map_check(from, param, name, source, found) < 0;
+            (void)smoe_init_map_check(from, param, name, source, &found);
             copied += source.way == SMOE_WAY_COPIED;
-            if (source.tensor || !exact) continue;
-            smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
-                           smoe_shape_text(shape, param->ndim, param->dim));
-            bad = true;
+            if (!source.tensor && exact)
+                smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
+                               smoe_shape_text(shape, param->ndim, param->dim));
         }
     }
-    if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied) {
-        smoe_fail_more(found, SMOE_DATA, "%s: no dense MLP that experts of this model replace",
+    if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied)
+        smoe_fail_more(&found, SMOE_DATA, "%s: no dense MLP that experts of this model replace",
                        path);
-        bad = true;
-    }
     for (size_t i = 0; exact && i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
         if (known(params, slabs, count, t->name)) continue;
         if (smoe_init_map_composed(from, t->name)) continue;
-        smoe_fail_more(found, SMOE_DATA,
+        smoe_fail_more(&found, SMOE_DATA,
                        "%s: tensor %.100s %s: unknown, the model has none of this name", path,
                        t->name, smoe_shape_text(shape, t->ndim, t->dim));
-        bad = true;
     }
     bool whole = from->fit == SMOE_FIT_INIT || from->fit == SMOE_FIT_UPCYCLE;
-    if (!bad && whole && weights) bad = smoe_init_map_lacks(from, found);
-    return bad ? -1 : 0;
+    if (!found.code && whole && weights) smoe_init_map_lacks(from, &found);
+    return smoe_fail_found(err, &found);
 }
 
 /* The elements of parameter `i` of a slab that are here: [*first, *end) of the whole tensor. */
@@ -180,13 +176,9 @@ size_t smoe_params_moments(const smoe_params *params, smoe_slab slabs[2]) {
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) {
-    smoe_err found = {0};
     size_t filled = 0;
     smoe_init_map from = smoe_init_map_of(params, file, fit, count ? slabs[0].prefix : "");
-    if (file_check(&from, slabs, count, &found)) {
-        if (err) *err = found;
-        return -1;
-    }
+    if (file_check(&from, slabs, count, err)) return -1;
     for (size_t s = 0; s < count; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
         for (size_t i = 0; i < table->count; i++) {
@@ -259,12 +251,8 @@ static void places_find(const smoe_init_map *from, smoe_param_place *places, smo
 
 int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err *err) {
     smoe_slab weights = {.prefix = ""};
-    smoe_err found = {0};
     smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_RESIZED, "");
-    if (file_check(&from, &weights, 1, &found)) {
-        if (err) *err = found;
-        return -1;
-    }
+    if (file_check(&from, &weights, 1, err)) return -1;
     smoe_param_place *places = smoe_alloc(params->count, sizeof *places);
     smoe_arena copies = {0};
     places_find(&from, places, &copies);

@@ -82,27 +82,22 @@ static const char *safetensors_show(shown *buf, const char *name) {
     return smoe_text_shown(name, buf->text, sizeof buf->text);
 }
 
-/* The shape of an entry into t. -1, with the reason appended to err, when it is not one. */
-static int shape_read(smoe_tensor *t, const json_t *shape, const char *path, smoe_err *err) {
-    shown name;
+/* The shape of an entry into t. */
+static int shape_read(smoe_tensor *t, const json_t *shape, smoe_err *err) {
     size_t n = json_array_size(shape);
     if (!json_is_array(shape) || n > SMOE_TENSOR_DIMS)
-        return smoe_fail_more(err, SMOE_DATA,
-                              "%s: tensor %s: \"shape\" is not a list of up to %d numbers", path,
-                              safetensors_show(&name, t->name), SMOE_TENSOR_DIMS);
+        return smoe_fail(err, SMOE_DATA, "\"shape\" is not a list of up to %d numbers",
+                         SMOE_TENSOR_DIMS);
     t->size = 1;
     t->ndim = (int)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *axis = json_array_get(shape, i);
         json_int_t dim = json_integer_value(axis);
         if (!json_is_integer(axis) || dim < 0)
-            return smoe_fail_more(err, SMOE_DATA,
-                                  "%s: tensor %s: axis %zu of the shape is not a size", path,
-                                  safetensors_show(&name, t->name), i);
+            return smoe_fail(err, SMOE_DATA, "axis %zu of the shape is not a size", i);
         t->dim[i] = (size_t)dim;
         if (__builtin_mul_overflow(t->size, t->dim[i], &t->size))
-            return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: the shape overflows 64 bits",
-                                  path, safetensors_show(&name, t->name));
+            return smoe_fail(err, SMOE_DATA, "the shape overflows 64 bits");
     }
     return 0;
 }
@@ -114,56 +109,44 @@ typedef struct span {
 } span;
 
 static int span_read(span *s, const json_t *offsets, unsigned bits, size_t data_size,
-                     const char *path, smoe_err *err) {
-    shown name;
-    safetensors_show(&name, s->tensor.name);
+                     smoe_err *err) {
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < 0)
-        return smoe_fail_more(err, SMOE_DATA,
-                              "%s: tensor %s: \"data_offsets\" is not a pair of offsets", path,
-                              name.text);
+        return smoe_fail(err, SMOE_DATA, "\"data_offsets\" is not a pair of offsets");
     s->begin = (size_t)json_integer_value(begin);
     s->end = (size_t)json_integer_value(end);
     if (s->end < s->begin)
-        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: offsets [%zu, %zu] are reversed",
-                              path, name.text, s->begin, s->end);
+        return smoe_fail(err, SMOE_DATA, "offsets [%zu, %zu] are reversed", s->begin, s->end);
     if (s->end > data_size)
-        return smoe_fail_more(
-            err, SMOE_DATA,
-            "%s: tensor %s: offsets [%zu, %zu] go past the end, the data has %zu bytes", path,
-            name.text, s->begin, s->end, data_size);
+        return smoe_fail(err, SMOE_DATA,
+                         "offsets [%zu, %zu] go past the end, the data has %zu bytes", s->begin,
+                         s->end, data_size);
     size_t need;
     if (__builtin_mul_overflow(s->tensor.size, (size_t)bits, &need) || need % 8 ||
         need / 8 != s->end - s->begin)
-        return smoe_fail_more(
-            err, SMOE_DATA,
-            "%s: tensor %s: %zu elements of %s do not make the %zu bytes of [%zu, %zu]", path,
-            name.text, s->tensor.size, s->tensor.type, s->end - s->begin, s->begin, s->end);
+        return smoe_fail(err, SMOE_DATA,
+                         "%zu elements of %s do not make the %zu bytes of [%zu, %zu]",
+                         s->tensor.size, s->tensor.type, s->end - s->begin, s->begin, s->end);
     return 0;
 }
 
-/* One entry of the header; -1 with a line in err. */
+/* One entry of the header. */
 static int entry_read(span *s, const char *key, const json_t *value, size_t data_size,
-                      const char *path, smoe_err *err) {
-    shown name, word;
+                      smoe_err *err) {
+    shown word;
     s->tensor.name = key;
     if (!smoe_text_printable(key))
-        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
-                              path, safetensors_show(&name, key));
+        return smoe_fail(err, SMOE_DATA, "unprintable characters in the name");
     const char *type = json_string_value(json_object_get(value, "dtype"));
-    if (!type)
-        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path,
-                              safetensors_show(&name, key));
+    if (!type) return smoe_fail(err, SMOE_DATA, "no \"dtype\"");
     size_t i = type_of(type);
     if (i == TYPES)
-        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path,
-                              safetensors_show(&name, key), safetensors_show(&word, type));
+        return smoe_fail(err, SMOE_DATA, "unknown dtype %s", safetensors_show(&word, type));
     s->tensor.dtype = types[i].dtype;
     s->tensor.type = types[i].name;
-    if (shape_read(&s->tensor, json_object_get(value, "shape"), path, err)) return -1;
-    return span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, path,
-                     err);
+    if (shape_read(&s->tensor, json_object_get(value, "shape"), err)) return -1;
+    return span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, err);
 }
 
 static void metadata_check(const json_t *metadata, const char *path, smoe_err *err) {
@@ -217,17 +200,16 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
     file->tensor = smoe_alloc(room, sizeof *file->tensor);
     const char *key;
     json_t *value;
-    smoe_err found = {0};
+    smoe_err found = {0}, why;
+    shown name;
     json_object_foreach(file->header, key, value) {
-        if (strcmp(key, SMOE_SAFETENSORS_METADATA) != 0)
-            (void)entry_read(&spans[count++], key, value, data_size, file->path, &found);
-        else
+        if (!strcmp(key, SMOE_SAFETENSORS_METADATA))
             metadata_check(value, file->path, &found);
+        else if (entry_read(&spans[count++], key, value, data_size, &why))
+            smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s: %s", file->path,
+                           safetensors_show(&name, key), why.text);
     }
-    if (found.code) {
-        if (err) *err = found;
-        return -1;
-    }
+    if (smoe_fail_found(err, &found)) return -1;
     qsort(spans, count, sizeof *spans, span_compare);
     if (tiling_check(spans, count, data_size, file->path, err)) return -1;
     for (size_t i = 0; i < count; i++) {
