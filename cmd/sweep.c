@@ -427,11 +427,8 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     const char *const wish[] = {options->x, options->y, options->line};
     char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
     smoe_err ignored;
-    for (size_t i = 0; i < 3; i++) {
-        if (!wish[i]) continue;
-        free(*text[i]);
-        *text[i] = smoe_alloc_text(wish[i]);
-    }
+    for (size_t i = 0; i < 3; i++)
+        if (wish[i]) smoe_text_set(text[i], wish[i]);
     if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
@@ -439,10 +436,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;
-    if (options->all_seeds) {
-        free(sweep->plan.seen);
-        sweep->plan.seen = NULL;
-    }
+    if (options->all_seeds) smoe_text_set(&sweep->plan.seen, NULL);
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
     if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
     return 0;

@@ -122,6 +122,9 @@ char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
  * cut. */
 void smoe_text_list(char *list, size_t size, const char *fmt, ...) SMOE_PRINTF(3, 4);
 
+/* Puts a copy of a text, or NULL, in the place of a fresh text or NULL, which is freed. */
+void smoe_text_set(char **to, const char *text);
+
 /* Adds to a text, which is fresh or NULL. */
 void smoe_text_add(char **text, const char *fmt, ...) SMOE_PRINTF(2, 3);
 

@@ -59,6 +59,12 @@ void smoe_text_list(char *list, size_t size, const char *fmt, ...) {
     va_end(args);
 }
 
+void smoe_text_set(char **to, const char *text) {
+    char *copy = smoe_alloc_text(text); /* of a part of it, perhaps */
+    free(*to);
+    *to = copy;
+}
+
 void smoe_text_add(char **text, const char *fmt, ...) {
     SMOE_FREED char *more = NULL;
     va_list args;

@@ -272,13 +272,11 @@ static int end_sample(store *s, smoe_err *err) {
     smoe_err mine = {0};
     if (!s->open.key) return 0;
     if (s->labels) webdataset_look_up(s);
-    free(s->image_name);
-    s->image_name = NULL;
+    smoe_text_set(&s->image_name, NULL);
     if (complaint(s, &mine)) {
         int status = webdataset_refuse(s, &s->open, &mine);
         if (status && err) *err = mine;
-        free(s->open.key);
-        s->open.key = NULL;
+        smoe_text_set(&s->open.key, NULL);
         s->list.count = s->open.class_at;
         return status;
     }
@@ -336,8 +334,7 @@ static int take_member(void *user, const smoe_member *m, smoe_err *err) {
         if (s->open.image) s->twice = "image";
         s->open.image = m->at;
         s->open.image_size = m->size;
-        free(s->image_name);
-        s->image_name = smoe_alloc_text(m->name);
+        smoe_text_set(&s->image_name, m->name);
     }
     if (!strcmp(suffix, s->field ? "json" : "txt")) {
         if (s->open.text) s->twice = s->field ? "caption (json)" : "caption (txt)";

@@ -56,17 +56,12 @@ static int value_choose(const smoe_schema_entry *entry, const char *text, char *
     return -1;
 }
 
-static void copy_text(char **to, const char *text) {
-    free(*to);
-    *to = smoe_alloc_text(text);
-}
-
 static int read_text(char **to, const char *text, char *problem) {
     if (!*text || strlen(text) > 200 || strchr(text, '/') || *text == '.')
         return smoe_value_expected(
             problem, "1 to 200 bytes without '/' and not starting with '.' (it names folders)",
             text);
-    copy_text(to, text);
+    smoe_text_set(to, text);
     return 0;
 }
 
@@ -85,7 +80,7 @@ static int read_layers(char **to, const char *text, char *problem) {
             problem,
             "none, all, last-half, last-N, last-even-N, every-N or a list of blocks like [4, 5]",
             text);
-    copy_text(to, text);
+    smoe_text_set(to, text);
     return 0;
 }
 
@@ -132,7 +127,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         return smoe_value_expected(problem, "printable UTF-8 text", text);
     switch (entry->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
-    case SMOE_KIND_PATH: copy_text(at, null || !*text ? NULL : text); return 0;
+    case SMOE_KIND_PATH: smoe_text_set(at, null || !*text ? NULL : text); return 0;
     case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SIZE:
@@ -153,7 +148,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         return 0;
     case SMOE_KIND_NAME:
         if (value_choose(entry, text, problem) < 0) return -1;
-        copy_text(at, text);
+        smoe_text_set(at, text);
         return 0;
     case SMOE_KIND_SIZES:
     case SMOE_KIND_REALS:
@@ -233,7 +228,7 @@ void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry) {
     case SMOE_KIND_TEXT:
     case SMOE_KIND_PATH:
     case SMOE_KIND_NAME:
-    case SMOE_KIND_LAYERS: copy_text(member(spec, entry), NULL); return;
+    case SMOE_KIND_LAYERS: smoe_text_set(member(spec, entry), NULL); return;
     case SMOE_KIND_INDICES:
         free(list->item);
         *list = (smoe_indices){0};

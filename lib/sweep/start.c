@@ -93,8 +93,7 @@ static int check_start(const smoe_sweep *sweep, size_t i, char **from, smoe_safe
     bool open = start && *from && !strcmp(start, *from);
     if (start && !open) {
         smoe_safetensors_free(*file);
-        free(*from);
-        *from = smoe_alloc_text(start);
+        smoe_text_set(from, start);
         *file = NULL;
     }
     if (start && (open || !smoe_run_model(file, start, NULL, &sweep->start.choice, err)) &&

@@ -218,8 +218,7 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
             "): the spec or its overrides are different; -o DIR chooses another folder",
             old->dir, was->name, was->hash, sweep->trial[i].hash);
     smoe_trial trial = sweep->trial[i];
-    free(trial.name);
-    trial.name = smoe_alloc_text(was->name);
+    smoe_text_set(&trial.name, was->name);
     memmove(&sweep->trial[from + 1], &sweep->trial[from], (i - from) * sizeof trial);
     sweep->trial[from] = trial;
     return 0;
@@ -258,10 +257,9 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     }
     for (size_t i = old->trials; i < sweep->trials; i++) {
         smoe_trial *trial = &sweep->trial[i];
-        char *name =
+        SMOE_FREED char *name =
             smoe_text_format("%03zu%s", next++, trial->name + strspn(trial->name, "0123456789"));
-        free(trial->name);
-        trial->name = name;
+        smoe_text_set(&trial->name, name);
     }
     mark_seen(sweep, old);
     return 0;

@@ -68,17 +68,13 @@ int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe
         {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
         {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
     if (smoe_compare_check(tables, text, from, err)) return -1;
-    char *copy = smoe_alloc_text(text);
-    free(sweep->reference);
-    sweep->reference = copy;
+    smoe_text_set(&sweep->reference, text);
     return 0;
 }
 
 int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
                                smoe_err *err) {
     if (smoe_margin_check(text, from, err)) return -1;
-    char *copy = smoe_alloc_text(text);
-    free(sweep->plan.equivalence);
-    sweep->plan.equivalence = copy;
+    smoe_text_set(&sweep->plan.equivalence, text);
     return 0;
 }

@@ -18,15 +18,12 @@ static char *prune_unlisted(const char *text) {
 static char *prune_slots(const smoe_spec *from, size_t experts) {
     const smoe_moe_spec *moe = &from->model.moe;
     size_t T = smoe_spec_tokens(from), first = 0;
-    SMOE_FREED char *list = smoe_alloc_text("");
+    SMOE_FREED char *list = NULL;
     bool differ = false;
     for (size_t i = 0; i < from->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
         size_t P = smoe_moe_slots_per_expert(moe, i, T);
-        char *longer = smoe_text_format("%s%s%.17g", list, first ? ", " : "",
-                                        (double)(P * experts) / (double)T);
-        free(list);
-        list = longer;
+        smoe_text_add(&list, "%s%.17g", first ? ", " : "", (double)(P * experts) / (double)T);
         if (!first) first = P;
         differ |= P != first;
     }
