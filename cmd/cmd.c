@@ -23,7 +23,7 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
 
 void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     va_list args;
-    char *text;
+    SMOE_FREED char *text = NULL;
     va_start(args, fmt);
     int length = vasprintf(&text, fmt, args);
     va_end(args);
@@ -32,7 +32,6 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     SMOE_FREED char *shown = smoe_alloc(room, 1);
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
-    free(text);
 }
 
 smoe_screen smoe_cmd_screen(FILE *out) {

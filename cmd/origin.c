@@ -49,7 +49,7 @@ static char *yaml_of(const smoe_spec *spec) {
 
 void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
                        const json_t *env) {
-    char *trained =
+    SMOE_FREED char *trained =
         env ? smoe_text_format(", started %s by smoe %s on %s", origin_text_of(env, "date"),
                                origin_text_of(env, "version"), origin_text_of(env, "cpu"))
             : smoe_alloc_text("");
@@ -57,7 +57,6 @@ void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *sp
         origin, run,
         smoe_text_format("%s, seed %llu%s", spec->name, (unsigned long long)spec->seed, trained),
         false);
-    free(trained);
     if (env) smoe_origin_add(origin, "its command", command_of(env), false);
     smoe_origin_add(origin, "its spec", yaml_of(spec), true);
 }

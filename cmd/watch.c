@@ -141,9 +141,9 @@ static void print_canvas(const watch_job *job, const canvas *c, const range *r) 
 static void plot(const watch_job *job, const char *name, size_t columns, size_t rows) {
     range r = watch_range_of(job, name);
     if (!(r.high > r.low)) return; /* there is nothing yet */
-    canvas c = {.columns = columns, .rows = rows};
-    c.dots = smoe_alloc(columns * rows, 1);
-    c.colour = smoe_alloc(columns * rows, 1);
+    SMOE_FREED uint8_t *dots = smoe_alloc(columns * rows, 1);
+    SMOE_FREED uint8_t *colour = smoe_alloc(columns * rows, 1);
+    canvas c = {.columns = columns, .rows = rows, .dots = dots, .colour = colour};
     for (size_t i = 0; i < job->of.runs; i++) {
         const smoe_curve *curve = smoe_curves_find(&job->of.run[i].curves, name);
         if (curve) draw_curve(&c, curve, &r, job->smooth, (uint8_t)(i % COLOURS));
@@ -151,8 +151,6 @@ static void plot(const watch_job *job, const char *name, size_t columns, size_t 
     printf("%*s%s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "",
            job->smooth ? " (running mean)" : "");
     print_canvas(job, &c, &r);
-    free(c.dots);
-    free(c.colour);
 }
 
 /* The names of the runs in their colours, as many as a line has room for. */

@@ -48,13 +48,12 @@ static const char *digits_of(const char *bytes, size_t size, const char *mark) {
 /* Of all bytes with zeros for the digits. */
 static void without(const char *bytes, size_t size, const char *digits,
                     char buf[SMOE_DIGEST_DIGITS + 1]) {
-    smoe_digest *digest = smoe_digest_new();
+    SMOE_FREED_BY(smoe_digest_freed) smoe_digest *digest = smoe_digest_new();
     const char *rest = digits + SMOE_DIGEST_DIGITS;
     smoe_digest_add(digest, bytes, (size_t)(digits - bytes));
     smoe_digest_add(digest, SMOE_DIGEST_ZEROS, SMOE_DIGEST_DIGITS);
     smoe_digest_add(digest, rest, size - (size_t)(rest - bytes));
     smoe_digest_text(digest, buf);
-    smoe_digest_free(digest);
 }
 
 void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark) {

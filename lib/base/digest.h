@@ -14,6 +14,7 @@ void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size);
 /* Of the bytes so far, as text. Returns buf. */
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]);
 void smoe_digest_free(smoe_digest *digest);
+SMOE_FREES(smoe_digest)
 
 /* Of all bytes at once, as a number. */
 uint64_t smoe_digest_number(const void *bytes, size_t size);

@@ -226,7 +226,7 @@ void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *p
 
 /* A text that is no markup, neither of Markdown nor of HTML. */
 static void print_put_text(const char *text, FILE *out) {
-    char *shown = shown_copy(text);
+    SMOE_FREED char *shown = shown_copy(text);
     for (const char *c = shown; *c; c++)
         if (*c == '<')
             fputs("&lt;", out);
@@ -236,7 +236,6 @@ static void print_put_text(const char *text, FILE *out) {
             fprintf(out,
                     strchr("\\`*|", *c) || (*c == '(' && c > shown && c[-1] == ']') ? "\\%c" : "%c",
                     *c);
-    free(shown);
 }
 
 static void put_table(const smoe_frame *frame, FILE *out) {

@@ -359,27 +359,23 @@ static void note_peak(bencher *x) {
 double smoe_bench_data(const smoe_spec *spec, smoe_scan *scan) {
     enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
     const double enough = 0.3;
-    smoe_dataset *set = NULL;
-    smoe_loader *loader = NULL;
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
     smoe_batch batch;
     smoe_err ignored = {0};
     smoe_loader_options options = {
         .batch_size = spec->train.batch_size, .train = true, .seed = spec->seed};
     size_t made = 0;
-    double start = 0, spent = 0, batch_s = 0;
+    double start = 0, spent = 0;
     if (smoe_dataset_open(&set, spec, "train", scan, &ignored) ||
         smoe_loader_open(&loader, set, spec, &options, &ignored))
-        goto out;
+        return 0;
     for (; made < MOST && spent < enough; made++) {
-        if (smoe_loader_next(loader, &batch, &ignored) != 1) goto out;
+        if (smoe_loader_next(loader, &batch, &ignored) != 1) return 0;
         if (made == FIRST) start = processor_time();
         if (made > FIRST) spent = processor_time() - start;
     }
-    batch_s = spent / (double)(made - 1 - FIRST);
-out:
-    smoe_loader_free(loader);
-    smoe_dataset_free(set);
-    return batch_s;
+    return spent / (double)(made - 1 - FIRST);
 }
 
 static void bencher_free(bencher *x) {

@@ -88,7 +88,7 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) {
     static const smoe_cost_options none = {0};
     size_t N = spec->data.classes ? spec->data.classes : classes;
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     *cost = (smoe_cost){0};
     if (!N)
         return smoe_fail(err, SMOE_USAGE,
@@ -103,14 +103,13 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     cost->bytes = bytes_of(model, spec, NULL);
     cost->params_outer =
         (double)(smoe_params_trained(costs.params) - smoe_params_gradients(costs.params));
-    smoe_model_free(model);
     return 0;
 }
 
 /* Memory of the process of `comm`, and what it sends; the shares are the largest so far. */
 static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, smoe_comm *comm,
                        double rate, double latency, smoe_err *err) {
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     size_t G = spec->train.pieces, R = (size_t)comm->size;
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_model_shard(model, comm, spec->train.experts_over, G / R);
@@ -131,7 +130,6 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     }
     share->seconds = fmax(share->seconds, seconds);
     share->over = sharded ? sharded->block.size : 1;
-    smoe_model_free(model);
     return 0;
 }
 

@@ -97,7 +97,7 @@ int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const 
 int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
                           size_t height, size_t channels, smoe_err *err) {
     size_t image = width * height * channels, to = 0;
-    bool *keep = smoe_alloc(n, sizeof *keep);
+    SMOE_FREED bool *keep = smoe_alloc(n, sizeof *keep);
     smoe_binary_grid *grid = set->store = smoe_alloc_in(&set->memory, 1, sizeof *grid);
     smoe_dataset_select(keep, label, n, set->named, set->data.limit);
     grid->place = smoe_alloc_in(&set->memory, n, sizeof *grid->place);
@@ -107,7 +107,6 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
         set->label[to] = label[i];
         grid->place[to++] = i;
     }
-    free(keep);
     set->images = to;
     grid->width = width;
     grid->height = height;

@@ -42,7 +42,7 @@ static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image 
 
 int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     const size_t n = set->images;
-    bool *keep = smoe_alloc(n, sizeof *keep);
+    SMOE_FREED bool *keep = smoe_alloc(n, sizeof *keep);
     sifting all = {set, smoe_alloc(n, sizeof *all.why)};
     int status = smoe_image_each(n, try_to_decode, &all, set->scan, err);
     for (size_t i = 0; i < n; i++) {
@@ -55,7 +55,6 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
         free(all.why[i]);
     }
     if (!status && set->report.left_out) smoe_dataset_keep(set, keep);
-    free(keep);
     free(all.why);
     if (status || (set->tolerant && set->images)) return status;
     if (set->report.left_out * SMOE_LEFT_MOST <= set->report.left_out + set->images) return 0;
@@ -207,7 +206,8 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
     size_t last = 0, to = 0, left = 0;
     make_table(set);
     for (size_t i = 0; i < set->images; i++) last = smoe_dataset_place(set, i) + 1;
-    bool *keep = smoe_alloc(set->images, sizeof *keep), *known = smoe_alloc(last, sizeof *known);
+    SMOE_FREED bool *keep = smoe_alloc(set->images, sizeof *keep);
+    SMOE_FREED bool *known = smoe_alloc(last, sizeof *known);
     for (size_t place = 0; place < last; place++) known[place] = renumber(set, place, number, &to);
     if (set->more) set->more_at[last] = to;
     for (size_t i = 0; i < set->images; i++) {
@@ -215,8 +215,6 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
         left += !keep[i];
     }
     if (left) smoe_dataset_keep(set, keep);
-    free(keep);
-    free(known);
     if (unknown)
         smoe_dataset_remark_on(set,
                                "the model does not know %s: %zu image%s left out, and %zu used",
@@ -252,13 +250,12 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
         smoe_dataset_remark_on(set, "classes are matched by their numbers, because %s has no names",
                                here ? "the model" : "the data");
     if (there != here) return 0;
-    uint32_t *number = smoe_alloc(set->named, sizeof *number);
+    SMOE_FREED uint32_t *number = smoe_alloc(set->named, sizeof *number);
     for (size_t k = 0; k < set->named; k++) { /* mostly both are sorted */
         number[k] = kept_number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
         unknown += number[k] == UINT32_MAX;
     }
     if (unknown < set->named) apply(set, number, unknown);
-    free(number);
     if (unknown == set->named)
         return smoe_fail(err, SMOE_DATA,
                          "%s: none of its classes (%.80s, ...) is one of the model (%.80s, ...)",

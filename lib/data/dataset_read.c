@@ -130,17 +130,14 @@ int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
-    smoe_image image = {0}, work = {0};
-    int status = smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, &image, &work, err);
-    if (!status) {
-        smoe_image_scale scale;
-        smoe_image_scale_make(&scale, &set->data);
-        smoe_image_pixels(pixels, &image, &scale);
-        *label = smoe_dataset_target(set, i, multi, target);
-    }
-    smoe_image_free(&image);
-    smoe_image_free(&work);
-    return status;
+    SMOE_FREED_BY(smoe_image_free) smoe_image image = {0};
+    SMOE_FREED_BY(smoe_image_free) smoe_image work = {0};
+    smoe_image_scale scale;
+    if (smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, &image, &work, err)) return -1;
+    smoe_image_scale_make(&scale, &set->data);
+    smoe_image_pixels(pixels, &image, &scale);
+    *label = smoe_dataset_target(set, i, multi, target);
+    return 0;
 }
 
 int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
@@ -168,13 +165,12 @@ void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *orde
         smoe_rng_permutation(rng, order, n);
         return;
     }
-    uint32_t *part = smoe_alloc(set->parts, sizeof *part);
+    SMOE_FREED uint32_t *part = smoe_alloc(set->parts, sizeof *part);
     smoe_rng_permutation(rng, part, set->parts);
     size_t filled = 0;
     for (size_t p = 0; p < set->parts; p++)
         for (size_t i = set->part_at[part[p]]; i < set->part_at[part[p] + 1]; i++)
             order[filled++] = (uint32_t)i;
-    free(part);
     for (size_t i = 0; i < n; i++) { /* the buffer is order[i .. i + buffer) */
         size_t j = i + smoe_rng_below(rng, buffer < n - i ? buffer : n - i);
         uint32_t drawn = order[j];

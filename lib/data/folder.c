@@ -410,7 +410,7 @@ static void folder_limit(const smoe_dataset *set, folder *f) {
 static void folder_give_labels(smoe_dataset *set, const folder *f) {
     const smoe_labels *t = f->labels;
     SMOE_FREED size_t *at = smoe_alloc(f->images + 1, sizeof *at);
-    uint32_t *class = NULL;
+    SMOE_FREED uint32_t *class = NULL;
     for (size_t i = 0; i < f->images; i++) {
         uint32_t row = f->image[i].row;
         size_t n = at[i], count = row ? t->row[row - 1].count : 1;
@@ -423,7 +423,6 @@ static void folder_give_labels(smoe_dataset *set, const folder *f) {
     }
     set->images = f->images;
     smoe_dataset_give_labels(set, f->images, class, at);
-    free(class);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */

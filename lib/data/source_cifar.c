@@ -167,11 +167,9 @@ static const uint8_t *record_at(const smoe_binaries *files, size_t record, uint6
 static int take_records(smoe_dataset *set, const smoe_binaries *files, const layout *a, size_t n,
                         smoe_err *err) {
     size_t record = a->header + PIXELS;
-    uint32_t *label = smoe_alloc(n, sizeof *label);
+    SMOE_FREED uint32_t *label = smoe_alloc(n, sizeof *label);
     for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->counts];
-    int status = smoe_binary_grid_make(set, label, n, SIDE, SIDE, 3, err);
-    free(label);
-    if (status) return -1;
+    if (smoe_binary_grid_make(set, label, n, SIDE, SIDE, 3, err)) return -1;
     const smoe_binary_grid *grid = set->store;
     for (size_t i = 0; i < set->images; i++) {
         const uint8_t *plane = record_at(files, record, grid->place[i]) + a->header;

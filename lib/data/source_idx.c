@@ -90,11 +90,9 @@ static int take_images(smoe_dataset *set, const found *f, smoe_err *err) {
     size_t n = big_endian(f->images->bytes + 4);
     size_t rows = big_endian(f->images->bytes + 8), columns = big_endian(f->images->bytes + 12);
     size_t each = rows * columns;
-    uint32_t *label = smoe_alloc(n, sizeof *label);
+    SMOE_FREED uint32_t *label = smoe_alloc(n, sizeof *label);
     for (size_t i = 0; i < n; i++) label[i] = f->labels->bytes[LABEL_HEADER + i];
-    int status = smoe_binary_grid_make(set, label, n, columns, rows, 1, err);
-    free(label);
-    if (status) return -1;
+    if (smoe_binary_grid_make(set, label, n, columns, rows, 1, err)) return -1;
     const smoe_binary_grid *grid = set->store;
     for (size_t i = 0; i < set->images; i++)
         memcpy(grid->pixel + i * each, f->images->bytes + IMAGE_HEADER + grid->place[i] * each,

@@ -122,11 +122,10 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     const char *named = strstr(set->path, mark);
     size_t held = (size_t)set->data.holdout;
     bool train = !strcmp(split, "train");
-    char *path = named ? smoe_text_format("%.*s%s%s", (int)(named - set->path), set->path, split,
-                                          named + sizeof mark - 1)
-                       : smoe_alloc_text(set->path);
+    SMOE_FREED char *path = named ? smoe_text_format("%.*s%s%s", (int)(named - set->path),
+                                                     set->path, split, named + sizeof mark - 1)
+                                  : smoe_alloc_text(set->path);
     int status = webdataset_expand(s, path, err);
-    free(path);
     if (status || named) return status;
     if (!train && !held)
         return smoe_fail(err, SMOE_USAGE,

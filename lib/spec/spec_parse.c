@@ -121,13 +121,11 @@ void smoe_spec_text_free(smoe_spec_text *text) {
 
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) {
-    smoe_spec_text text;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
-    int status = smoe_spec_text_read(&text, file, err);
-    if (!status) status = smoe_spec_parse(spec, &text, overrides, count, err);
-    smoe_spec_text_free(&text);
-    return status;
+    if (smoe_spec_text_read(&text, file, err)) return -1;
+    return smoe_spec_parse(spec, &text, overrides, count, err);
 }
 
 void smoe_spec_free(smoe_spec *spec) {

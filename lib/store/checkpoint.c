@@ -331,21 +331,20 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
 /* After a corrupt checkpoint: names the newest older one that is intact, and how to continue from
  * it. */
 static void suggest_older(const char *dir, uint64_t bad, const smoe_params *params, smoe_err *err) {
-    smoe_checkpoints list;
-    if (smoe_checkpoints_list(&list, dir, NULL)) return;
-    for (size_t i = 0; i < list.count; i++) {
+    SMOE_FREED uint64_t *step = NULL;
+    size_t count;
+    if (smoe_checkpoints_list(&step, &count, dir, NULL)) return;
+    for (size_t i = 0; i < count; i++) {
         smoe_checkpoints_path whole;
-        if (list.step[i] >= bad || step_load(dir, list.step[i], params, false, NULL, NULL))
-            continue;
-        smoe_checkpoints_file(&whole, dir, list.step[i], NULL);
+        if (step[i] >= bad || step_load(dir, step[i], params, false, NULL, NULL)) continue;
+        smoe_checkpoints_file(&whole, dir, step[i], NULL);
         smoe_fail_more(
             err, SMOE_DATA,
             "%s: this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
             " %s/ckpt/latest",
-            whole.path, list.step[i], dir);
-        break;
+            whole.path, step[i], dir);
+        return;
     }
-    free(list.step);
 }
 
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,

@@ -67,20 +67,21 @@ static int newest_first(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) {
+int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_err *err) {
     smoe_checkpoints_path ckpt;
-    *list = (smoe_checkpoints){0};
+    *step = NULL;
+    *count = 0;
     DIR *open = opendir(ckpt_path(&ckpt, dir, ""));
     if (!open && errno == ENOENT) return 0;
     if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
     for (struct dirent *entry; (entry = readdir(open));) {
-        uint64_t step;
-        if (!step_of(entry->d_name, &step)) continue;
-        list->step = smoe_alloc_next(list->step, list->count, sizeof *list->step);
-        list->step[list->count++] = step;
+        uint64_t found;
+        if (!step_of(entry->d_name, &found)) continue;
+        *step = smoe_alloc_next(*step, *count, sizeof **step);
+        (*step)[(*count)++] = found;
     }
     closedir(open);
-    if (list->count) qsort(list->step, list->count, sizeof *list->step, newest_first);
+    if (*count) qsort(*step, *count, sizeof **step, newest_first);
     return 0;
 }
 
@@ -115,11 +116,11 @@ static int link_followed(const char *dir, const char *name, uint64_t *step, smoe
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
     int found = link_followed(dir, "latest", step, err);
     if (found) return found;
-    smoe_checkpoints list;
-    if (smoe_checkpoints_list(&list, dir, err)) return -1;
-    if (list.count) *step = list.step[0];
-    free(list.step);
-    return list.count > 0;
+    SMOE_FREED uint64_t *all = NULL;
+    size_t count;
+    if (smoe_checkpoints_list(&all, &count, dir, err)) return -1;
+    if (count) *step = all[0];
+    return count > 0;
 }
 
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
@@ -183,17 +184,15 @@ int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err 
     uint64_t latest = 0, best = 0;
     int has_latest = link_step(dir, "latest", &latest, err);
     int has_best = link_step(dir, "best", &best, err);
-    smoe_checkpoints list;
-    if (has_latest < 0 || has_best < 0 || smoe_checkpoints_list(&list, dir, err)) return -1;
-    int status = 0;
-    for (size_t i = keep; !status && i < list.count; i++) {
-        uint64_t step = list.step[i];
-        bool linked = (has_latest && step == latest) || (has_best && step == best);
-        bool milestone = every && step % every == 0;
-        if (!linked && !milestone) status = step_delete(dir, step, err);
+    SMOE_FREED uint64_t *step = NULL;
+    size_t count;
+    if (has_latest < 0 || has_best < 0 || smoe_checkpoints_list(&step, &count, dir, err)) return -1;
+    for (size_t i = keep; i < count; i++) {
+        bool linked = (has_latest && step[i] == latest) || (has_best && step[i] == best);
+        bool milestone = every && step[i] % every == 0;
+        if (!linked && !milestone && step_delete(dir, step[i], err)) return -1;
     }
-    free(list.step);
-    return status;
+    return 0;
 }
 
 int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_err *err) {
@@ -237,13 +236,15 @@ int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
 
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
     smoe_checkpoints_path latest, best;
-    smoe_checkpoints list;
-    if (smoe_checkpoints_recover(dir, err) || smoe_checkpoints_list(&list, dir, err)) return -1;
-    int status = smoe_file_remove(ckpt_path(&latest, dir, "latest"), err);
-    if (!status) status = smoe_file_remove(ckpt_path(&best, dir, "best"), err);
-    for (size_t i = 0; i < list.count && !status; i++) status = step_delete(dir, list.step[i], err);
-    free(list.step);
-    return status;
+    SMOE_FREED uint64_t *step = NULL;
+    size_t count;
+    if (smoe_checkpoints_recover(dir, err) || smoe_checkpoints_list(&step, &count, dir, err) ||
+        smoe_file_remove(ckpt_path(&latest, dir, "latest"), err) ||
+        smoe_file_remove(ckpt_path(&best, dir, "best"), err))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (step_delete(dir, step[i], err)) return -1;
+    return 0;
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */

@@ -27,13 +27,9 @@ bool smoe_checkpoint_named(const char *name);
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The steps of all checkpoints, newest first; `step` is freed by the caller. */
-typedef struct smoe_checkpoints {
-    uint64_t *step;
-    size_t count;
-} smoe_checkpoints;
-
-int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+/* The steps of all checkpoints, newest first, fresh; NULL: there are none. */
+int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* The checkpoint to continue from. 1: found; 0: there is none yet; -1: failed, SMOE_DATA if the
  * link names something else. */

@@ -81,14 +81,13 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
     int n = scandir(dir, &list, is_visible, alphasort), status = 0;
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
     for (int i = 0; i < n; i++) {
-        char *path = smoe_text_format("%s/%s", dir, list[i]->d_name);
+        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, list[i]->d_name);
         if (!status && smoe_file_holds(path, "metrics.jsonl")) {
             *runs = smoe_alloc_next(*runs, *count, sizeof **runs);
             (*runs)[(*count)++] = smoe_alloc_text(path);
         } else if (!status && sweeps && smoe_file_holds(path, "cells.jsonl")) {
             status = add_runs(runs, count, path, false, err);
         }
-        free(path);
         free(list[i]);
     }
     return status;
@@ -129,7 +128,8 @@ static bool curves_gone(long pid, const char *host) {
 /* The word of DIR/STATUS, or "killed" where it says running and no process has the run; "waiting"
  * without such a file. */
 static void curves_status(const char *dir, char buf[16]) {
-    char *path = smoe_text_format("%s/STATUS", dir), host[256] = "";
+    SMOE_FREED char *path = smoe_text_format("%s/STATUS", dir);
+    char host[256] = "";
     long pid = 0;
     int fd = smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL);
     FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -139,7 +139,6 @@ static void curves_status(const char *dir, char buf[16]) {
         fclose(in);
     else if (fd >= 0)
         close(fd);
-    free(path);
     if (found == 3 && !strcmp(buf, "running") && curves_gone(pid, host))
         snprintf(buf, 16, "killed");
 }

@@ -197,12 +197,12 @@ static int add_tensor(void *user, const piece *t, smoe_err *err) {
 
 static int pth_read(foreign *f, const member *data, smoe_err *err) {
     pth x = {f, data->name, (int)(strlen(data->name) - strlen("data.pkl"))};
-    smoe_pickle *pickle;
+    SMOE_FREED_BY(smoe_pickle_freed) smoe_pickle *pickle = NULL;
     size_t used;
-    int status = smoe_pickle_read(&pickle, data->bytes, data->size, &used, err);
-    if (!status) status = smoe_pickle_each(pickle, add_tensor, &x, err);
-    smoe_pickle_free(pickle);
-    return status ? smoe_fail_prefix(err, "%s: %.200s", f->path, data->name) : 0;
+    if (smoe_pickle_read(&pickle, data->bytes, data->size, &used, err) ||
+        smoe_pickle_each(pickle, add_tensor, &x, err))
+        return smoe_fail_prefix(err, "%s: %.200s", f->path, data->name);
+    return 0;
 }
 
 /* ---- .pth of PyTorch before version 1.6 ------------------------------------------------------ */

@@ -36,11 +36,10 @@ static size_t header_fill(char header[HEADER], const char *dtype, const void *da
     header[whole - 1] = '\n';
     header[MAGIC] = (char)((whole - PREFIX) & 0xff);
     header[MAGIC + 1] = (char)((whole - PREFIX) >> 8);
-    smoe_digest *digest = smoe_digest_new();
+    SMOE_FREED_BY(smoe_digest_freed) smoe_digest *digest = smoe_digest_new();
     smoe_digest_add(digest, header, whole);
     smoe_digest_add(digest, data, bytes);
     memcpy(header + n - SMOE_DIGEST_DIGITS, smoe_digest_text(digest, text), SMOE_DIGEST_DIGITS);
-    smoe_digest_free(digest);
     return whole;
 }
 
@@ -160,12 +159,11 @@ static int read_file(char **text, size_t *size, const char *path, smoe_seal *sea
 }
 
 int smoe_npy_verify(const char *path, bool *sealed, smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     size_t size = 0;
     smoe_seal seal;
     if (read_file(&text, &size, path, &seal, err)) return -1;
     bool good = size >= PREFIX && !memcmp(text, "\x93NUMPY", 6);
-    free(text);
     *sealed = seal == SMOE_SEAL_RIGHT;
     return good ? 0 : smoe_fail(err, SMOE_DATA, "%s: not a .npy file", path);
 }

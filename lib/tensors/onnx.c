@@ -78,12 +78,10 @@ static smoe_onnx_value put_constant(smoe_onnx *x, const char *name, int type, co
 }
 
 smoe_onnx_value smoe_onnx_tensor(smoe_onnx *x, const smoe_tensor *t, int ndim, const size_t *dim) {
-    float *values = smoe_alloc(t->size, sizeof *values);
+    SMOE_FREED float *values = smoe_alloc(t->size, sizeof *values);
     (void)smoe_tensor_store(values, SMOE_DTYPE_F32, t, 0, t->size);
-    smoe_onnx_value value = put_constant(x, t->name, FLOAT, values, t->size * sizeof *values,
-                                         ndim ? ndim : t->ndim, ndim ? dim : t->dim);
-    free(values);
-    return value;
+    return put_constant(x, t->name, FLOAT, values, t->size * sizeof *values, ndim ? ndim : t->ndim,
+                        ndim ? dim : t->dim);
 }
 
 smoe_onnx_value smoe_onnx_floats(smoe_onnx *x, const float *values, int ndim, const size_t *dim) {

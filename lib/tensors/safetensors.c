@@ -364,7 +364,7 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     const char *at = smoe_safetensors_digits(file->bytes, file->size);
     char have[SMOE_DIGEST_DIGITS + 1] = "";
     shown text;
-    smoe_digest *digest = smoe_digest_new();
+    SMOE_FREED_BY(smoe_digest_freed) smoe_digest *digest = smoe_digest_new();
     if (!digest) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
     const char *named = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
     if (at && named && !strcmp(named, SMOE_SAFETENSORS_DIGEST) &&
@@ -375,7 +375,6 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
         smoe_digest_add(digest, at, (size_t)(end - at));
         smoe_digest_text(digest, have);
     }
-    smoe_digest_free(digest);
     if (!strcmp(have, want)) return 0;
     return smoe_fail(
         err, SMOE_DATA,

@@ -1,10 +1,9 @@
 /* Cleaning texts; see clean.h. A text is an array of code points here, which ends with 0. */
 #include "text/clean.h"
 #include "base/alloc.h"
+#include "base/base.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unicase.h>
 #include <unictype.h>
 #include <uninorm.h>
@@ -175,10 +174,9 @@ static bool repair(points *p) {
             out.count += repaired(out.at + out.count, p->at[i]);
     }
     size_t room = 0;
-    ucs4_t *composed = u32_normalize(UNINORM_NFC, out.at, out.count, NULL, &room);
+    SMOE_FREED ucs4_t *composed = u32_normalize(UNINORM_NFC, out.at, out.count, NULL, &room);
     bool changed = room != p->count || (room && memcmp(composed, p->at, room * sizeof *composed));
     replace(p, points_copy(composed, room));
-    free(composed);
     free(out.at);
     return changed;
 }
@@ -239,12 +237,10 @@ char *smoe_clean_text(const char *text, bool canonical) {
     unescape(&p, false);
     unescape(&p, false);
     clean_tidy(&p, canonical);
-    uint8_t *utf8 = u32_to_u8(p.at, p.count, NULL, &bytes);
-    uint8_t *lower = utf8 ? u8_tolower(utf8, bytes, NULL, NULL, NULL, &letters) : NULL;
+    SMOE_FREED uint8_t *utf8 = u32_to_u8(p.at, p.count, NULL, &bytes);
+    SMOE_FREED uint8_t *lower = utf8 ? u8_tolower(utf8, bytes, NULL, NULL, NULL, &letters) : NULL;
     char *clean = smoe_alloc(letters + 1, 1);
     if (lower) memcpy(clean, lower, letters);
-    free(lower);
-    free(utf8);
     free(p.at);
     return clean;
 }

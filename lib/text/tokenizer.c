@@ -13,14 +13,12 @@ void smoe_tokenizer_free(smoe_tokenizer *t) {
 size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t context,
                              const char *text) {
     smoe_token_list list = {.id = ids, .room = context - 1};
-    char *given = smoe_alloc(SMOE_CAPTION, 1), *clean = given;
+    SMOE_FREED char *given = smoe_alloc(SMOE_CAPTION, 1), *cleaned = NULL;
     memcpy(given, text, strnlen(text, SMOE_CAPTION - 1));
     if (t->clean != SMOE_CLEAN_NONE)
-        clean = smoe_clean_text(given, t->clean == SMOE_CLEAN_CANONICALIZE);
+        cleaned = smoe_clean_text(given, t->clean == SMOE_CLEAN_CANONICALIZE);
     if (t->start != SMOE_NO_TOKEN) smoe_token_add(&list, t->start);
-    t->type->encode(t, &list, clean);
-    if (clean != given) free(clean);
-    free(given);
+    t->type->encode(t, &list, cleaned ? cleaned : given);
     ids[list.count++] = t->end;
     for (size_t i = list.count; i < context; i++) ids[i] = t->pad;
     return list.count;

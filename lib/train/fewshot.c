@@ -258,11 +258,10 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
     size_t counts[SMOE_FEWSHOT_STRENGTHS] = {0}, asked = status ? 0 : queries->n;
 #pragma omp parallel reduction(+ : counts)
     {
-        double *scratch = smoe_alloc(D + wide, sizeof *scratch);
+        SMOE_FREED double *scratch = smoe_alloc(D + wide, sizeof *scratch);
 #pragma omp for
         for (size_t i = 0; i < asked; i++)
             query_judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
-        free(scratch);
     }
     memcpy(correct, counts, sizeof counts);
     return status;

@@ -73,7 +73,7 @@ static int open_data(trainer *t, smoe_err *err) {
 static void data_mark(trainer *t) {
     enum { LONGEST = 1 << 20 };
     uLong crc = 0;
-    json_t *names = json_array();
+    json_auto_t *names = json_array();
     bool printable = true;
     for (size_t i = 0; i < t->N; i++) {
         const char *name = smoe_dataset_class_name(t->train, i);
@@ -82,7 +82,6 @@ static void data_mark(trainer *t) {
         if (printable) json_array_append_new(names, json_string(name));
     }
     t->names = printable ? smoe_json_dump(names, 0) : NULL;
-    json_decref(names);
     if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;

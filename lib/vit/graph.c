@@ -128,11 +128,9 @@ static value graph_softmax(const graph *g, value x, int64_t axis) {
 
 /* [rows,columns] of the same number. */
 static value constant(const graph *g, size_t rows, size_t columns, double x) {
-    float *values = smoe_alloc(rows * columns, sizeof *values);
+    SMOE_FREED float *values = smoe_alloc(rows * columns, sizeof *values);
     for (size_t i = 0; i < rows * columns; i++) values[i] = (float)x;
-    value made = smoe_onnx_floats(g->onnx, values, 2, (const size_t[]){rows, columns});
-    free(values);
-    return made;
+    return smoe_onnx_floats(g->onnx, values, 2, (const size_t[]){rows, columns});
 }
 
 /* Dispatch as [S,T] and combine weights as [T,S], of each image unless they are constant. */
@@ -258,13 +256,11 @@ static value embed(const graph *g, value pixels) {
     size_t patches = g->T - (token != NULL) - m->registers;
     value position = learned ? smoe_onnx_tensor(g->onnx, learned, 0, NULL) : 0;
     if (m->position == SMOE_POSITION_SINCOS2D) {
-        real *fixed = smoe_alloc(patches * m->width, sizeof *fixed);
-        float *values = smoe_alloc(patches * m->width, sizeof *values);
+        SMOE_FREED real *fixed = smoe_alloc(patches * m->width, sizeof *fixed);
+        SMOE_FREED float *values = smoe_alloc(patches * m->width, sizeof *values);
         smoe_embed_sincos2d(fixed, (size_t)llround(sqrt((double)patches)), m->width);
         for (size_t i = 0; i < patches * m->width; i++) values[i] = (float)fixed[i];
         position = smoe_onnx_floats(g->onnx, values, 2, (const size_t[]){patches, m->width});
-        free(values);
-        free(fixed);
     }
     if (position) x = of_two(g, "Add", x, learned && token ? slice(g, position, 1) : position);
     if (registers)
