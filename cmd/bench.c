@@ -350,9 +350,8 @@ static int bench_append(const char *path, const char *name, const smoe_bench *b,
     const char *row = strchr(strstr(text, "\n| ---") + 1, '\n') + 1;
     text[size - 1] = '\0'; /* the next row follows without an empty line */
     whole = smoe_text_format("%s%s", length ? before : "", length ? row : text);
-    int status = length ? 0 : smoe_file_make_parents(path, err);
-    if (!status) status = smoe_file_write(path, whole, strlen(whole), err);
-    return status;
+    if (!length && smoe_file_make_parents(path, err)) return -1;
+    return smoe_file_write(path, whole, strlen(whole), err);
 }
 
 static void bench_show(void *progress, size_t done, size_t of) {
@@ -403,10 +402,9 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     bool model = !smoe_spec_is_input(options->arg[0]) && smoe_run_is_model(options->arg[0]);
     loaded.trains = true;
     if (smoe_options_check(options, model ? "model" : "spec-file", err)) return -1;
-    int status = model ? smoe_load_spec(&loaded, options->arg[0], options, err)
-                       : smoe_cmd_spec(spec, options->arg[0], options, err);
-    if (!status)
-        status = options->print_config ? smoe_cmd_print_config(spec, err)
-                                       : bench(spec, loaded.file, options, err);
-    return status;
+    if (model ? smoe_load_spec(&loaded, options->arg[0], options, err)
+              : smoe_cmd_spec(spec, options->arg[0], options, err))
+        return -1;
+    return options->print_config ? smoe_cmd_print_config(spec, err)
+                                 : bench(spec, loaded.file, options, err);
 }

@@ -39,19 +39,16 @@ static void line(void *user, const char *path, const char *found, bool good) {
  * if one point has it, all must. */
 static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t points, smoe_err *err) {
     size_t there = 0, lost = 0;
-    int status = 0;
-    for (size_t p = 0; p < points && !status; p++) {
+    for (size_t p = 0; p < points; p++) {
         bool sealed;
         SMOE_FREED char *path = smoe_evaluations_outcomes(sweep, i, p);
         bool held = !access(path, F_OK);
-        if (held) status = smoe_npy_verify(path, &sealed, err);
+        if (held && smoe_npy_verify(path, &sealed, err)) return -1;
         there += held;
         lost += !held;
     }
-    if (!status && there && lost)
-        status = smoe_fail(err, SMOE_DATA, "the images of %zu of %zu evaluations are lost", lost,
-                           points);
-    return status;
+    if (!there || !lost) return 0;
+    return smoe_fail(err, SMOE_DATA, "the images of %zu of %zu evaluations are lost", lost, points);
 }
 
 /* 1: claimed; 0: another process runs the cell; -1. A claim that was left long ago, on another

@@ -341,7 +341,6 @@ int smoe_file_sync(const char *path, smoe_err *err) {
 
 int smoe_file_make_parents(const char *path, smoe_err *err) {
     SMOE_FREED char *work = smoe_alloc_text(path);
-    int status = 0;
     size_t end = strlen(work);
     while (end > 1 && work[end - 1] == '/')
         work[--end] = '\0'; /* the last name stays the caller's */
@@ -349,13 +348,11 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
         *slash = '\0';
         bool made = !mkdir(work, 0777);
         if (!made && errno != EEXIST)
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", work);
-        else if (made)
-            status = smoe_file_sync_parent(work, err);
-        if (status) break;
+            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", work);
+        if (made && smoe_file_sync_parent(work, err)) return -1;
         *slash = '/';
     }
-    return status;
+    return 0;
 }
 
 int smoe_file_make_folder(const char *path, smoe_err *err) {

@@ -30,15 +30,14 @@ static int without_label(listing *l, const image *a, smoe_err *err) {
 /* Every row must have an image. */
 static int check_rows(listing *l, const char **seen, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
-    int status = 0;
-    for (size_t i = 0; i < t->rows && !status; i++) {
+    for (size_t i = 0; i < t->rows; i++) {
         if (seen[i + 1]) continue;
         smoe_err why = {0};
         smoe_fail(&why, SMOE_DATA, "%s:%zu: no image %.200s in %s", t->path, t->row[i].line,
                   t->row[i].name, l->set->path);
-        status = smoe_dataset_refuse(l->set, &why, err);
+        if (smoe_dataset_refuse(l->set, &why, err)) return -1;
     }
-    return status;
+    return 0;
 }
 
 /* No row fits any image: says for one of each why that may be. */

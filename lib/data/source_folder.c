@@ -148,20 +148,18 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     assert(n); /* the list was checked */
     SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
-    int status = smoe_image_each(n, look_at, &all, set->scan, err);
+    if (smoe_image_each(n, look_at, &all, set->scan, err)) return -1;
     bool whole = set->decoded.pixels, fits_as_is = true;
     double originals = 0;
-    for (size_t i = 0; !status && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         set->report.turned += header[i].orientation > 1;
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }
-    if (status || whole) return status;
-    if (fits_as_is) status = smoe_dataset_room(set, f->images, false, err);
+    if (whole) return 0;
+    if (fits_as_is && smoe_dataset_room(set, f->images, false, err)) return -1;
     bool decodes = set->decoded.pixels || originals <= (double)set->cache_bytes;
-    if (!status && decodes && !set->tolerant)
-        status = smoe_image_each(n, decode_once, &all, set->scan, err);
-    return status;
+    return decodes && !set->tolerant ? smoe_image_each(n, decode_once, &all, set->scan, err) : 0;
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */

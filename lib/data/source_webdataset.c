@@ -218,13 +218,11 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
         if (drawn || !found.text) break;
         choice->which = choice->count > 1 ? smoe_rng_below(choice->draw, choice->count) : 0;
     }
-    int status = found.text ? 0 : no_text(s, object, &bad, err);
-    if (found.text) {
-        if (found.length > size - 1) found.length = size - 1;
-        memcpy(buf, found.text, found.length);
-        buf[found.length] = '\0';
-    }
-    return status;
+    if (!found.text) return no_text(s, object, &bad, err);
+    if (found.length > size - 1) found.length = size - 1;
+    memcpy(buf, found.text, found.length);
+    buf[found.length] = '\0';
+    return 0;
 }
 
 /* Checks the sample that ends here; 0 if it can be used. */
@@ -434,11 +432,11 @@ static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *he
     const sample *x = &s->sample[i];
     size_t size = (size_t)x->image_size;
     SMOE_FREED uint8_t *bytes = NULL;
-    int status = read_place(s, &bytes, x->shard, x->image, size, err);
-    if (!status)
-        status = out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
-                     : smoe_decode_header(header, bytes, size, err);
-    return status ? smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key) : 0;
+    if (read_place(s, &bytes, x->shard, x->image, size, err) ||
+        (out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
+             : smoe_decode_header(header, bytes, size, err)))
+        return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
+    return 0;
 }
 
 static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,

@@ -52,16 +52,15 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
     if (from->folder) spec->folder = smoe_alloc_text(from->folder);
     if (length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
-    int status = smoe_reading_presets(&reading);
-    if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
-    if (!status) {
-        smoe_reading_file(&reading, from->text, length);
-        check_whole(&reading, from->text, length);
-        for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
-        smoe_reading_resolve(&reading);
-        if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);
-    }
-    return status || reading.problems ? -1 : 0;
+    if (smoe_reading_presets(&reading) ||
+        (from->profile && smoe_reading_profile(&reading, from->profile)))
+        return -1;
+    smoe_reading_file(&reading, from->text, length);
+    check_whole(&reading, from->text, length);
+    for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
+    smoe_reading_resolve(&reading);
+    if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);
+    return reading.problems ? -1 : 0;
 }
 
 bool smoe_spec_is_input(const char *file) {

@@ -13,12 +13,11 @@ int smoe_run_own(const char *dir, smoe_err *err) {
     static const char *const names[] = {
         "metrics.jsonl", "ckpt",       "spec.yaml",       "env.json",        "log.txt",
         "STATUS",        SMOE_RUN_CSV, SMOE_RUN_OUTCOMES, SMOE_RUN_MANIFEST, SMOE_RUN_EVENTS};
-    int status = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
-        status = smoe_file_no_link(path, err);
+        if (smoe_file_no_link(path, err)) return -1;
     }
-    return status;
+    return 0;
 }
 
 /* ---- metrics.csv ----------------------------------------------------------------------------- */

@@ -201,25 +201,23 @@ static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *l
                            smoe_err *err) {
     SMOE_FREED char *copy = smoe_alloc_text(list);
     char *rest = copy, *item;
-    int status = 0;
-    while (!status && (item = strsep(&rest, ","))) {
+    while ((item = strsep(&rest, ","))) {
         if (spec && !smoe_router_find(item) && strcmp(item, dense))
-            status = ablate_unknown(item, err);
+            return ablate_unknown(item, err);
         if (!spec && (!*item || item[strspn(item, "0123456789")]))
-            status =
-                smoe_fail(err, SMOE_USAGE,
-                          "--seeds: expected whole numbers separated by commas, found '%s'", list);
-        for (size_t p = 0; p < axis->points && !status; p++)
+            return smoe_fail(err, SMOE_USAGE,
+                             "--seeds: expected whole numbers separated by commas, found '%s'",
+                             list);
+        for (size_t p = 0; p < axis->points; p++)
             if (!strcmp(axis->point[p].value[0], item))
-                status =
-                    smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is given twice", axis->column[0], item);
-        if (status) break;
+                return smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is given twice", axis->column[0],
+                                 item);
         if (spec)
             add_router(axis, spec, item);
         else
             add_seed(axis, item);
     }
-    return status;
+    return 0;
 }
 
 int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *router_list,

@@ -69,11 +69,10 @@ static int assign(targets *all, const piece *p, const place *at, smoe_err *err) 
     const char *rest = p->name;
     const rule *r = smoe_foreign_place_rule(at, &rest, name);
     if (!r) return assign_part(all, rest, p, NULL, err);
-    int status = 0;
     all->changed |= !*r->to;
-    for (; r && *r->to && !status; r = smoe_foreign_rule_next(r, rest, name))
-        status = assign_part(all, name, p, r, err);
-    return status;
+    for (; r && *r->to; r = smoe_foreign_rule_next(r, rest, name))
+        if (assign_part(all, name, p, r, err)) return -1;
+    return 0;
 }
 
 /* A slice of a piece, as a rule wants it. */
@@ -377,32 +376,33 @@ static int unstack(smoe_foreign_file *f, smoe_err *err) {
     return 0;
 }
 
+static int find_shapes(targets *all, smoe_err *err) {
+    for (size_t i = 0; i < all->count; i++)
+        if (shape(&all->target[i], err)) return -1;
+    return 0;
+}
+
 /* All pieces as tensors, each as it is. */
 static int keep_pieces(targets *all, const smoe_foreign_file *f, smoe_err *err) {
-    int status = 0;
     all->target = smoe_alloc(f->pieces + 1, sizeof *all->target);
-    for (size_t i = 0; !status && i < f->pieces; i++)
-        status = assign_part(all, f->piece[i].name, &f->piece[i], NULL, err);
-    for (size_t i = 0; !status && i < all->count; i++) status = shape(&all->target[i], err);
-    return status;
+    for (size_t i = 0; i < f->pieces; i++)
+        if (assign_part(all, f->piece[i].name, &f->piece[i], NULL, err)) return -1;
+    return find_shapes(all, err);
 }
 
 /* All pieces of the model as tensors. */
 static int map_pieces(targets *all, const smoe_foreign_file *f, const place *at, FILE *note,
                       smoe_err *err) {
-    int status = 0;
     all->target = smoe_alloc(2 * PARTS * f->pieces + 1, sizeof *all->target);
     all->zero = smoe_alloc(PARTS * f->pieces + 1, sizeof *all->zero);
-    for (size_t i = 0; !status && i < f->pieces; i++)
+    for (size_t i = 0; i < f->pieces; i++)
         if (smoe_foreign_place_other(at, f, &f->piece[i]))
             all->changed = true;
-        else
-            status = assign(all, &f->piece[i], at, err);
-    if (status) return -1;
+        else if (assign(all, &f->piece[i], at, err))
+            return -1;
     settle_classifier(all, at, note);
     size_t added = add_key_biases(all);
-    for (size_t i = 0; !status && i < all->count; i++) status = shape(&all->target[i], err);
-    if (status) return -1;
+    if (find_shapes(all, err)) return -1;
     add_biases(all, added, note);
     return fold_scale(all, note, err);
 }

@@ -62,15 +62,13 @@ static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
 int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
     SMOE_FREED const smoe_tensor **order = ordered(tensors, count);
     uLong sum = 0;
-    int status = 0;
-    for (size_t i = 0; i < count && !status; i++) {
-        if (order[i]->source)
-            status = source_crc(&sum, order[i], err);
-        else
+    for (size_t i = 0; i < count; i++)
+        if (!order[i]->source)
             sum = tensor_crc(sum, order[i]);
-    }
+        else if (source_crc(&sum, order[i], err))
+            return -1;
     *crc = (uint32_t)sum;
-    return status;
+    return 0;
 }
 
 static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {

@@ -222,19 +222,17 @@ static smoe_safetensors *shard_of(reading *r, const char *tensor, const char *na
 /* What the files say of themselves must agree: they could be of different checkpoints. */
 static int same_metadata(const reading *r, smoe_err *err) {
     SMOE_FREED smoe_pair *pairs = NULL;
-    int status = 0;
     if (!r->shards) return 0;
     size_t count = smoe_safetensors_pairs(r->shard[0], &pairs);
-    for (size_t s = 1; s < r->shards && !status; s++)
-        for (size_t i = 0; i < count && !status; i++) {
+    for (size_t s = 1; s < r->shards; s++)
+        for (size_t i = 0; i < count; i++) {
             const char *there = smoe_safetensors_metadata(r->shard[s], pairs[i].key);
-            if (strncmp(pairs[i].key, "smoe.", 5) || (there && !strcmp(there, pairs[i].value)))
-                continue;
-            status =
-                smoe_fail(err, SMOE_DATA, "%s: %s and %s differ in %s: they do not belong together",
-                          r->path, r->name[0], r->name[s], pairs[i].key);
+            if (!strncmp(pairs[i].key, "smoe.", 5) && !(there && !strcmp(there, pairs[i].value)))
+                return smoe_fail(err, SMOE_DATA,
+                                 "%s: %s and %s differ in %s: they do not belong together", r->path,
+                                 r->name[0], r->name[s], pairs[i].key);
         }
-    return status;
+    return 0;
 }
 
 /* Every tensor of the index is in its file, and every tensor of the files in the index. */

@@ -38,12 +38,11 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
     *state = NULL;
     if (smoe_moments_init_check(model, spec, fit, err)) return -1;
     SMOE_FREED char *beside = smoe_file_beside(path, "state.safetensors");
-    int status = smoe_safetensors_open(state, beside, err);
+    if (smoe_safetensors_open(state, beside, err)) return -1;
     const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
-                           status ? NULL : smoe_safetensors_metadata(*state, "smoe.step")};
-    if (!status && (!steps[0] || !steps[1] || strcmp(steps[0], steps[1])))
-        status = smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
-    return status;
+                           smoe_safetensors_metadata(*state, "smoe.step")};
+    if (steps[0] && steps[1] && !strcmp(steps[0], steps[1])) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
 }
 
 int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,

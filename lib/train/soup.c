@@ -45,13 +45,11 @@ static int pot_load(pot *p, const char *path, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     if (smoe_safetensors_open(&file, path, err)) return -1;
     SMOE_FREED char *names = smoe_model_file_names(file, p->set);
-    int status = 0;
     if (names && !p->names) p->names = smoe_alloc_text(names);
     if (names && strcmp(names, p->names) != 0)
-        status =
-            smoe_fail(err, SMOE_DATA, "%s: its classes differ from those of the first model", path);
-    if (!status) status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
-    return status;
+        return smoe_fail(err, SMOE_DATA, "%s: its classes differ from those of the first model",
+                         path);
+    return smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
 }
 
 static int pot_evaluate(pot *p, smoe_eval *eval, const char *what, smoe_err *err) {
