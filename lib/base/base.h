@@ -132,6 +132,8 @@ void smoe_text_add(char **text, const char *fmt, ...) SMOE_PRINTF(2, 3);
  * which may be NULL. */
 char **smoe_texts_copy(const char *const *text, size_t count);
 void smoe_texts_free(char **text, size_t count);
+/* For qsort: texts, or what begins with one. */
+int smoe_text_compare(const void *a, const void *b);
 /* Sorts texts, each once; returns their number. And the place of one of them; SIZE_MAX: none. */
 size_t smoe_texts_sort(const char **text, size_t count);
 size_t smoe_texts_find(const char *const *text, size_t count, const char *word);

@@ -221,20 +221,21 @@ void smoe_texts_free(char **text, size_t count) {
     free(text);
 }
 
-static int compare_texts(const void *x, const void *y) {
-    return strcmp(*(const char *const *)x, *(const char *const *)y);
+int smoe_text_compare(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 size_t smoe_texts_sort(const char **text, size_t count) {
     size_t kept = 0;
-    if (count) qsort(text, count, sizeof *text, compare_texts);
+    if (count) qsort(text, count, sizeof *text, smoe_text_compare);
     for (size_t i = 0; i < count; i++)
         if (!kept || strcmp(text[kept - 1], text[i]) != 0) text[kept++] = text[i];
     return kept;
 }
 
 size_t smoe_texts_find(const char *const *text, size_t count, const char *word) {
-    const char *const *at = count ? bsearch(&word, text, count, sizeof *text, compare_texts) : NULL;
+    const char *const *at =
+        count ? bsearch(&word, text, count, sizeof *text, smoe_text_compare) : NULL;
     return at ? (size_t)(at - text) : SIZE_MAX;
 }
 

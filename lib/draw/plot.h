@@ -70,7 +70,7 @@ typedef enum smoe_mark_kind {
 } smoe_mark_kind;
 
 typedef struct smoe_plot_point {
-    double x, y;
+    double x, y;   /* x is the first, by which points are sorted */
     double bar[2]; /* the ends of its bar; both y: none */
 } smoe_plot_point;
 

@@ -9,14 +9,14 @@
 
 static const double LEVEL = 0.95;
 
-static int ascending(const void *a, const void *b) {
+int smoe_stats_rising(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 double smoe_stats_median(double *value, size_t n) {
     if (!n) return NAN;
-    qsort(value, n, sizeof *value, ascending);
+    qsort(value, n, sizeof *value, smoe_stats_rising);
     return (value[(n - 1) / 2] + value[n / 2]) / 2;
 }
 

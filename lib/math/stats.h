@@ -11,6 +11,9 @@ typedef struct smoe_stats {
 /* Of n values. */
 smoe_stats smoe_stats_of(const double *value, size_t n);
 
+/* For qsort: numbers, or what begins with one. */
+int smoe_stats_rising(const void *a, const void *b);
+
 /* The middle one of n values, of an even number the mean of the middle two; they are sorted in
  * place. NAN of none. */
 double smoe_stats_median(double *value, size_t n);

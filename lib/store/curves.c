@@ -14,9 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static smoe_curve *curves_named(smoe_curves *c, const char *name) {
+const smoe_curve *smoe_curves_find(const smoe_curves *c, const char *name) {
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
+    return NULL;
+}
+
+static smoe_curve *curves_named(smoe_curves *c, const char *name) {
+    const smoe_curve *found = smoe_curves_find(c, name);
+    if (found) return &c->curve[found - c->curve];
     c->curve = smoe_alloc_next(c->curve, c->count, sizeof *c->curve);
     c->curve[c->count] = (smoe_curve){.name = smoe_alloc_text(name)};
     return &c->curve[c->count++];
@@ -61,12 +67,6 @@ void smoe_curves_free(smoe_curves *c) {
     }
     free(c->curve);
     *c = (smoe_curves){0};
-}
-
-const smoe_curve *smoe_curves_find(const smoe_curves *c, const char *name) {
-    for (size_t i = 0; i < c->count; i++)
-        if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
-    return NULL;
 }
 
 static int is_visible(const struct dirent *entry) {

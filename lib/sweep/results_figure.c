@@ -180,14 +180,9 @@ static void figure_free(figure *f) {
 
 /* ---- points over a column or a metric -------------------------------------------------------- */
 
-static int rising(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 bool smoe_results_powers(double *value, size_t n) {
     size_t distinct = 1;
-    qsort(value, n, sizeof *value, rising);
+    qsort(value, n, sizeof *value, smoe_stats_rising);
     if (!n || value[0] <= 0) return false;
     for (size_t i = 1; i < n; i++) {
         if (value[i] == value[i - 1]) continue;
@@ -195,10 +190,6 @@ bool smoe_results_powers(double *value, size_t n) {
         distinct++;
     }
     return distinct > 2;
-}
-
-static int by_x(const void *a, const void *b) {
-    return rising(&((const smoe_plot_point *)a)->x, &((const smoe_plot_point *)b)->x);
 }
 
 /* Where a group stands on the x axis, if that is a number. */
@@ -297,7 +288,7 @@ static int order_points(const figure *f) {
     size_t n = 0;
     for (size_t l = 0; l < panel->marks; l++) {
         const smoe_mark *line = &panel->mark[l];
-        if (line->points) qsort(line->point, line->points, sizeof *line->point, by_x);
+        if (line->points) qsort(line->point, line->points, sizeof *line->point, smoe_stats_rising);
         for (size_t i = 0; i < line->points; i++) {
             x[n++] = line->point[i].x;
             if (!f->numbers)

@@ -39,10 +39,6 @@ static size_t shards_bytes_of(const smoe_tensor *t) {
     return t->size * smoe_dtype_bytes(t->dtype);
 }
 
-static int shards_by_name(const void *a, const void *b) {
-    return strcmp(((const smoe_tensor *)a)->name, ((const smoe_tensor *)b)->name);
-}
-
 /* The end of the shard that begins with tensor `first`. */
 static size_t shard_end(const smoe_tensor *tensors, size_t first, size_t count, uint64_t most) {
     size_t end = first + 1;
@@ -87,7 +83,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_content *conte
     SMOE_FREED smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
     json_auto_t *map = json_object();
     memcpy(sorted, content->tensor, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, shards_by_name);
+    qsort(sorted, count, sizeof *sorted, smoe_text_compare);
     for (size_t i = 0; i < count; i = shard_end(sorted, i, count, most)) shards++;
     for (size_t i = 0; i < shards; i++) {
         size_t end = shard_end(sorted, first, count, most);
