@@ -298,7 +298,7 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
                      const smoe_loader_options *options, smoe_err *err) {
     *out = NULL;
     if (check_options(set, options, err)) return -1;
-    smoe_loader *l = smoe_alloc(1, sizeof *l);
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *l = smoe_alloc(1, sizeof *l);
     size_t B = options->batch_size, parts = options->parts ? options->parts : 1;
     l->set = set;
     l->data = spec->data;
@@ -316,19 +316,18 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     pthread_cond_init(&l->emptied, NULL);
     order_evaluation(l, spec);
     take_places(l);
-    if (smoe_arena_bind(&l->memory, err)) {
-        smoe_fail_prefix(err, "batches of %zu images", l->share);
-        smoe_loader_free(l);
-        return -1;
-    }
+    if (smoe_arena_bind(&l->memory, err))
+        return smoe_fail_prefix(err, "batches of %zu images", l->share);
     take_places(l);
     int code = 0;
     while (l->threads < THREADS &&
            !(code = pthread_create(&l->thread[l->threads], NULL, loader_work, l)))
         l->threads++;
-    if (!code) return *out = l, 0;
-    smoe_loader_free(l);
-    return smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread: %s", strerror(code));
+    if (code)
+        return smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread: %s", strerror(code));
+    *out = l;
+    l = NULL; /* it is the caller's */
+    return 0;
 }
 
 void smoe_loader_free(smoe_loader *l) {

@@ -248,7 +248,7 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     *result = NULL;
     uint64_t length = 0;
     if (length_read(&length, bytes, size, path, err)) return -1;
-    smoe_safetensors *file = smoe_alloc(1, sizeof *file);
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = smoe_alloc(1, sizeof *file);
     const char *header = (const char *)bytes + SMOE_SAFETENSORS_LENGTH;
     file->path = smoe_alloc_text(path);
     file->bytes = bytes;
@@ -256,14 +256,13 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     json_error_t bad;
     shown text;
     file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
-    int status =
-        file->header
-            ? header_read(file, header + length, size - SMOE_SAFETENSORS_LENGTH - length, err)
-            : smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
-                        SMOE_SAFETENSORS_LENGTH + bad.position, safetensors_show(&text, bad.text));
-    if (!status) return *result = file, 0;
-    smoe_safetensors_free(file);
-    return -1;
+    if (!file->header)
+        return smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
+                         SMOE_SAFETENSORS_LENGTH + bad.position, safetensors_show(&text, bad.text));
+    if (header_read(file, header + length, size - SMOE_SAFETENSORS_LENGTH - length, err)) return -1;
+    *result = file;
+    file = NULL; /* it is the caller's */
+    return 0;
 }
 
 smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *const *part,
@@ -286,9 +285,8 @@ smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *cons
 int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smoe_content *content,
                           smoe_arena *arena, const char *note, smoe_err *err) {
     const smoe_tensor *tensors = content->tensor;
-    smoe_safetensors *file = smoe_alloc(1, sizeof *file);
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = smoe_alloc(1, sizeof *file);
     shown name;
-    int status = 0;
     file->path = smoe_alloc_text(path);
     file->note = smoe_alloc_text(note);
     file->arena = *arena;
@@ -297,7 +295,7 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
     for (size_t i = 0; i < content->pairs; i++)
         json_object_set_new(json_object_get(file->header, SMOE_SAFETENSORS_METADATA),
                             content->pair[i].key, json_string(content->pair[i].value));
-    for (size_t i = 0; i < content->count && !status; i++) {
+    for (size_t i = 0; i < content->count; i++) {
         smoe_tensor *t = &file->tensor[file->count++];
         size_t type = type_of(tensors[i].type);
         *t = tensors[i];
@@ -308,12 +306,12 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
         t->size = 1;
         for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k];
         if (!smoe_text_printable(t->name))
-            status = smoe_fail(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
-                               path, safetensors_show(&name, t->name));
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
+                             path, safetensors_show(&name, t->name));
     }
-    if (!status) return *result = file, 0;
-    smoe_safetensors_free(file);
-    return -1;
+    *result = file;
+    file = NULL; /* it is the caller's */
+    return 0;
 }
 
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {

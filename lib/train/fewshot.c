@@ -79,32 +79,29 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan
     *out = NULL;
     const smoe_fewshot_spec *wanted = &spec->eval.fewshot;
     if (!wanted->count) return 0;
-    smoe_fewshot *f = smoe_alloc(1, sizeof *f);
+    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *f = smoe_alloc(1, sizeof *f);
     f->spec = spec;
     f->most = wanted->shots[wanted->count - 1]; /* they are sorted */
     f->draws = wanted->seeds;
-    if (smoe_spec_fewshot_data(spec, &f->view, err)) goto fail;
-    if (smoe_dataset_open(&f->train, &f->view, "train", scan, err)) goto fail;
-    if (smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err)) goto fail;
+    if (smoe_spec_fewshot_data(spec, &f->view, err) ||
+        smoe_dataset_open(&f->train, &f->view, "train", scan, err) ||
+        smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err))
+        return -1;
     size_t N = smoe_dataset_classes(f->train);
-    if (smoe_dataset_classes(f->queries) != N) {
-        smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu",
-                  spec->eval.split, smoe_dataset_classes(f->queries),
-                  SMOE_ES(smoe_dataset_classes(f->queries)), N);
-        goto fail;
-    }
+    if (smoe_dataset_classes(f->queries) != N)
+        return smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu",
+                         spec->eval.split, smoe_dataset_classes(f->queries),
+                         SMOE_ES(smoe_dataset_classes(f->queries)), N);
     f->image = smoe_alloc(f->draws * N * f->most, sizeof *f->image);
     for (size_t i = 0; i < f->draws; i++)
         if (smoe_fewshot_draw(f->image + i * N * f->most, &f->count, f->train, f->most, spec->seed,
                               i, err)) {
             blame_limit(&f->view, spec, err);
-            goto fail;
+            return -1;
         }
     *out = f;
+    f = NULL; /* it is the caller's */
     return 0;
-fail:
-    smoe_fewshot_free(f);
-    return -1;
 }
 
 void smoe_fewshot_free(smoe_fewshot *f) {

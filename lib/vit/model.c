@@ -128,23 +128,22 @@ static int model_check_superclasses(const smoe_spec *spec, size_t classes, smoe_
 }
 
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    smoe_model *m = *model = smoe_alloc(1, sizeof *m);
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *m = smoe_alloc(1, sizeof *m);
     size_t site = 0;
-    if (model_check_superclasses(spec, classes, err)) goto fail;
+    *model = NULL;
+    if (model_check_superclasses(spec, classes, err)) return -1;
     m->spec = *spec;
     m->experts.block = smoe_comm_alone;
     m->paired = smoe_task_pairs(spec->train.loss);
     for (int i = 0; i < SMOE_TOWERS; i++)
-        if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) goto fail;
+        if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) return -1;
     if (m->paired) smoe_pairs_init(&m->pairs, &m->params, &m->spec, image_of(m)->N);
-    if (apply_groups(m, err)) goto fail;
+    if (apply_groups(m, err)) return -1;
     for (int i = 0; i < SMOE_TOWERS; i++)
         if (m->encoder[i]) find_lowest(m, m->encoder[i]);
+    *model = m;
+    m = NULL; /* it is the caller's */
     return 0;
-fail:
-    smoe_model_free(m);
-    *model = NULL;
-    return -1;
 }
 
 void smoe_model_free(smoe_model *m) {
