@@ -16,9 +16,8 @@ static int set_pattern(smoe_group *group, const char *text, char *problem) {
         memcpy(group->match, text, length + 1);
         return 0;
     }
-    snprintf(problem, SMOE_PROBLEM, "expected a pattern of 1 to %d bytes, found '%s'",
-             SMOE_PATTERN - 1, smoe_text_shown(text, shown, sizeof shown));
-    return -1;
+    return smoe_value_wrong(problem, "expected a pattern of 1 to %d bytes, found '%s'",
+                            SMOE_PATTERN - 1, smoe_text_shown(text, shown, sizeof shown));
 }
 
 static int set_field(smoe_group *group, field which, const char *text, char *problem) {
@@ -130,17 +129,15 @@ int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem) {
     char shown[64];
     smoe_text_shown(text, shown, sizeof shown);
     if (prompts->count == SMOE_MAX_PROMPTS)
-        snprintf(problem, SMOE_PROBLEM, "at most %d templates are possible", SMOE_MAX_PROMPTS);
-    else if (!strstr(text, "{}"))
-        snprintf(problem, SMOE_PROBLEM,
-                 "'%s' has no place {} for the name of a class, as \"a photo of a {}\" has", shown);
-    else if (strlen(text) >= SMOE_PROMPT)
-        snprintf(problem, SMOE_PROBLEM, "a template has at most %d bytes", SMOE_PROMPT - 1);
-    else {
-        strcpy(prompts->text[prompts->count++], text);
-        return 0;
-    }
-    return -1;
+        return smoe_value_wrong(problem, "at most %d templates are possible", SMOE_MAX_PROMPTS);
+    if (!strstr(text, "{}"))
+        return smoe_value_wrong(
+            problem, "'%s' has no place {} for the name of a class, as \"a photo of a {}\" has",
+            shown);
+    if (strlen(text) >= SMOE_PROMPT)
+        return smoe_value_wrong(problem, "a template has at most %d bytes", SMOE_PROMPT - 1);
+    strcpy(prompts->text[prompts->count++], text);
+    return 0;
 }
 
 void smoe_node_prompts(smoe_reading *reading, int entry, const smoe_node *list) {

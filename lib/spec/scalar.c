@@ -15,9 +15,9 @@ bool smoe_value_ascii(const char *text) {
 int smoe_value_expected(char *problem, const char *expected, const char *text) {
     char shown[64];
     bool alike = strstr(expected, "number") && !smoe_value_ascii(text); /* a minus of a PDF */
-    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s", expected,
-             smoe_text_shown(text, shown, sizeof shown), alike ? ", which is not all ASCII" : "");
-    return -1;
+    return smoe_value_wrong(problem, "expected %s, found '%s'%s", expected,
+                            smoe_text_shown(text, shown, sizeof shown),
+                            alike ? ", which is not all ASCII" : "");
 }
 
 /* Whether the number is inside "[LOW, HIGH]"; round brackets mark bounds that are not included. */
@@ -30,9 +30,8 @@ static bool inside(const char *range, double number) {
 
 static int outside(const smoe_schema_entry *entry, const char *text, char *problem) {
     char shown[64];
-    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", entry->range,
-             smoe_text_shown(text, shown, sizeof shown));
-    return -1;
+    return smoe_value_wrong(problem, "must be in %s, found %s", entry->range,
+                            smoe_text_shown(text, shown, sizeof shown));
 }
 
 static bool is_digit(char c) {

@@ -151,7 +151,8 @@ int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span 
 int smoe_value_bool(const char *text, bool *value, char *problem);
 /* Whether all bytes of a key or a value are ASCII. */
 bool smoe_value_ascii(const char *text);
-/* Says in the problem that something else was expected than the text; -1. */
+/* Says what is wrong in the problem, and that something else was expected than the text; -1. */
+#define smoe_value_wrong(problem, ...) (snprintf(problem, SMOE_PROBLEM, __VA_ARGS__), -1)
 int smoe_value_expected(char *problem, const char *expected, const char *text);
 #define SMOE_DIGITS "0123456789"
 void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);

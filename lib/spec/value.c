@@ -49,11 +49,10 @@ static int value_choose(const smoe_schema_entry *entry, const char *text, char *
     snprintf(pair, sizeof pair, "%s=%s", entry->key, text);
     const char *here = smoe_spec_elsewhere(pair);
     if (here) nearest = NULL;
-    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s%s%s%s%s",
-             smoe_schema_type(entry, type, sizeof type), smoe_text_shown(text, shown, sizeof shown),
-             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "",
-             here ? "; " : "", here ? here : "");
-    return -1;
+    return smoe_value_wrong(
+        problem, "expected %s, found '%s'%s%s%s%s%s", smoe_schema_type(entry, type, sizeof type),
+        smoe_text_shown(text, shown, sizeof shown), nearest ? "; did you mean " : "",
+        nearest ? nearest : "", nearest ? "?" : "", here ? "; " : "", here ? here : "");
 }
 
 static int read_text(char **to, const char *text, char *problem) {
@@ -96,10 +95,7 @@ static int read_no_indices(const smoe_schema_entry *entry, smoe_indices *to, con
 }
 
 static int set_indices(smoe_indices *to, const double *items, size_t count, char *problem) {
-    if (!count) {
-        snprintf(problem, SMOE_PROBLEM, "has no items");
-        return -1;
-    }
+    if (!count) return smoe_value_wrong(problem, "has no items");
     uint32_t *item = smoe_alloc(count, sizeof *item);
     for (size_t i = 0; i < count; i++) item[i] = (uint32_t)items[i];
     free(to->item);
@@ -114,15 +110,13 @@ bool smoe_value_is_list(const smoe_schema_entry *entry) {
 int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *text, bool plain,
                    char *problem) {
     void *at = member(spec, entry);
+    char type[256];
     double number;
     int choice;
     bool null = plain && (!*text || !strcmp(text, "~") || !strcasecmp(text, "null"));
-    if (null && entry->kind != SMOE_KIND_PATH) {
-        char type[256];
-        snprintf(problem, SMOE_PROBLEM, "has no value: expected %s",
-                 smoe_schema_type(entry, type, sizeof type));
-        return -1;
-    }
+    if (null && entry->kind != SMOE_KIND_PATH)
+        return smoe_value_wrong(problem, "has no value: expected %s",
+                                smoe_schema_type(entry, type, sizeof type));
     if (!smoe_text_printable(text))
         return smoe_value_expected(problem, "printable UTF-8 text", text);
     switch (entry->kind) {
@@ -180,10 +174,8 @@ static char *print_list(const size_t *items, size_t count) {
 
 /* In the given order; numbers may repeat. */
 static int set_series(smoe_series *to, const double *items, size_t count, char *problem) {
-    if (!count) {
-        snprintf(problem, SMOE_PROBLEM, "has no items: give one number, or a list of them");
-        return -1;
-    }
+    if (!count)
+        return smoe_value_wrong(problem, "has no items: give one number, or a list of them");
     *to = (smoe_series){.listed = count};
     memcpy(to->item, items, count * sizeof *items);
     return 0;
@@ -195,20 +187,15 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const d
     if (entry->kind == SMOE_KIND_INDICES)
         return set_indices(member(spec, entry), items, count, problem);
     size_t most = entry->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
-    if (count > most) {
-        snprintf(problem, SMOE_PROBLEM, "has %zu items, at most %zu are possible", count, most);
-        return -1;
-    }
+    if (count > most)
+        return smoe_value_wrong(problem, "has %zu items, at most %zu are possible", count, most);
     if (entry->kind == SMOE_KIND_SIZES || entry->kind == SMOE_KIND_REALS)
         return set_series(member(spec, entry), items, count, problem);
     for (size_t i = 0; i < count; i++) { /* insertion: the lists are short */
         size_t j = i, item = (size_t)items[i];
         for (; j && sorted[j - 1] > item; j--) sorted[j] = sorted[j - 1];
         sorted[j] = item;
-        if (j && sorted[j - 1] == item) {
-            snprintf(problem, SMOE_PROBLEM, "has %zu twice", item);
-            return -1;
-        }
+        if (j && sorted[j - 1] == item) return smoe_value_wrong(problem, "has %zu twice", item);
     }
     if (entry->kind == SMOE_KIND_LAYERS) {
         char **to = member(spec, entry);
