@@ -143,6 +143,19 @@ int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, 
     return 0;
 }
 
+/* Whether a trial is one of the sweep, probably the one at `place`: a sweep that was extended has
+ * the new ones at its end, with numbers that continue. */
+static bool among(const smoe_sweep *sweep, const smoe_trial *trial, size_t place) {
+    static const char digits[] = "0123456789";
+    const char *values = trial->name + strspn(trial->name, digits);
+    for (size_t k = 0; k < sweep->trials; k++) {
+        const smoe_trial *was = &sweep->trial[(place + k) % sweep->trials];
+        if (!strcmp(was->name + strspn(was->name, digits), values) && smoe_trial_same(was, trial))
+            return true;
+    }
+    return false;
+}
+
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(
@@ -151,8 +164,7 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err 
             "adds cells to it, -o DIR chooses another folder",
             was->dir, was->trials, SMOE_S(was->trials), is->trials);
     for (size_t i = 0; i < is->trials; i++)
-        if (strcmp(was->trial[i].name, is->trial[i].name) ||
-            !smoe_trial_same(&was->trial[i], &is->trial[i]))
+        if (!among(was, &is->trial[i], i))
             return smoe_fail(err, SMOE_USAGE,
                              "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
                              "); -o DIR chooses another folder",
