@@ -495,8 +495,19 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
         ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
         return -1;
     if (contrasts) smoe_results_add(&result, &results, false);
-    if (smoe_cmd_emit(&result, options, err)) return -1;
-    return figure ? sweep_draw(&results, options, err) : 0;
+    if (figure && sweep_draw(&results, options, err)) return -1;
+    if (figure)
+        smoe_heading_list(&result, NULL, sweep->dir,
+                          "sweep.svg sweep.pdf evaluations.svg evaluations.pdf curves.csv", NULL);
+    return smoe_cmd_emit(&result, options, err);
+}
+
+static int sweep_pack(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    if (smoe_sweep_pack(sweep, options->pack, err)) return -1;
+    smoe_result_line(&result, NULL, "%s: %zu of %zu cells", options->pack,
+                     smoe_trial_count(sweep, SMOE_TRIAL_DONE, false), sweep->trials);
+    return options->quiet ? 0 : smoe_cmd_emit(&result, options, err);
 }
 
 /* SPEC.yaml, or a folder with --resume or --status. SMOE_STOPPED after a first SIGINT or SIGTERM,
@@ -521,7 +532,7 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     case STATUS: return print_status(&sweep, options, err);
     case POWER: return smoe_trials_power(&sweep, options, err);
     case TUNE: return smoe_trials_tune(&sweep, options, err);
-    case PACK: return smoe_sweep_pack(&sweep, options->pack, err);
+    case PACK: return sweep_pack(&sweep, options, err);
     case SLURM: return smoe_trials_slurm(&sweep, options, err);
     default: return run_and_report(&sweep, options, err);
     }

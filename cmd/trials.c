@@ -263,6 +263,7 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, s
     for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, i, &all[i], slots);
     if (trials) add_sum(&result, all, trials);
     if (slots && smoe_sweep_column(sweep, "model.moe.experts") < SIZE_MAX &&
+        smoe_sweep_column(sweep, "model.moe.slots_per_expert") == SIZE_MAX &&
         smoe_sweep_column(sweep, "model.moe.total_slots") == SIZE_MAX)
         smoe_result_line(&result, NULL,
                          "more experts have more slots here, and so more FLOPs; with "
@@ -439,6 +440,14 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     smoe_frame_end(table);
 }
 
+static int fail_tune(const smoe_sweep *sweep, size_t seed, const char *key, smoe_err *err) {
+    char keys[256] = "";
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != seed) smoe_text_list(keys, sizeof keys, "%s", sweep->column[c]);
+    return smoe_fail(err, SMOE_USAGE, "--tune %s: is not one of the swept keys: %s", key,
+                     *keys ? keys : "only seed is swept");
+}
+
 int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
@@ -446,9 +455,7 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
     const smoe_results *r = results.evaluations ? results.evaluations : &results;
     const smoe_measures *m = r->measured;
     size_t key = smoe_sweep_column(r->sweep, options->tune);
-    if (key == SIZE_MAX || key == m->seed)
-        return smoe_fail(err, SMOE_USAGE, "--tune %s: is not a swept key of %s", options->tune,
-                         sweep->dir);
+    if (key == SIZE_MAX || key == m->seed) return fail_tune(r->sweep, m->seed, options->tune, err);
     if (smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column) == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE, "%s: no cell has a %s yet", sweep->dir,
                          smoe_metrics[SMOE_METRIC_PRECISION].column);

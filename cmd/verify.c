@@ -209,6 +209,8 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     shown s = {.options = options, .list = smoe_result_records(&result, "")};
     smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
+    if (!v.bad && !options->quiet)
+        smoe_result_line(&result, NULL, "%zu checked, nothing is damaged or missing", v.looked);
     if (smoe_cmd_emit(&result, options, err)) return -1;
     if (!v.bad) return 0;
     if (v.failed == v.bad)

@@ -222,7 +222,7 @@ static void add_trials(smoe_result *result, const smoe_results *r, const char *n
 
 /* Mean, standard deviation and number of a metric; in print "0.8120 +- 0.0040" with the sign for
  * +-, "0.8120" of a single value or of equal ones. */
-static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s, bool shown) {
+static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s, unsigned where) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const double value[] = {s.mean, s.sd, (double)s.n};
     char name[SMOE_METRIC_KEY + 8], path[SMOE_METRIC_KEY + 16], text[64];
@@ -237,8 +237,6 @@ static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s, bool 
              : s.n > 1 ? "%.6g"
                        : "%.4g",
              s.mean, s.sd);
-    unsigned where = (shown || smoe_metric_is_shown(metric, true) ? SMOE_IN_TEXT : 0) |
-                     (smoe_metric_is_shown(metric, false) ? SMOE_IN_MARKDOWN : 0);
     if (where) smoe_cell_text(frame, NULL, s.n ? text : NULL, .heading = metric, .where = where);
 }
 
@@ -251,6 +249,18 @@ static bool flops_differ(const smoe_results *r, size_t metric) {
         high = fmax(high, mean);
     }
     return high > 1.25 * low;
+}
+
+/* Where a metric is printed: what the figure shows always, a metric that is 0 everywhere never. */
+static unsigned where_printed(const smoe_results *r, size_t metric, size_t flops) {
+    const smoe_sweep_figure *figure = &r->sweep->figure;
+    const char *name = r->measured->metric[metric];
+    if ((figure->x && !strcmp(figure->x, name)) || (figure->y && !strcmp(figure->y, name)) ||
+        (metric == flops && flops_differ(r, metric)))
+        return SMOE_IN_PRINT;
+    if (smoe_measures_zero(r->measured, metric)) return 0;
+    return (smoe_metric_is_shown(name, true) ? SMOE_IN_TEXT : 0) |
+           (smoe_metric_is_shown(name, false) ? SMOE_IN_MARKDOWN : 0);
 }
 
 /* summary.csv: one row per group. */
@@ -273,7 +283,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
                                 smoe_measures_setting(r->measured, g, c));
         for (size_t m = 0; m < r->measured->metrics; m++)
             add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m),
-                      m == flops && flops_differ(r, m));
+                      where_printed(r, m, flops));
         size_t done = smoe_results_done(r, g);
         if (done > most) most = done;
         if (r->measured->metrics) smoe_cell_number(frame, NULL, (double)done, .heading = "n");

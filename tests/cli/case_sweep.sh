@@ -111,6 +111,8 @@ for cell in 2-experts=2 5-experts=4; do
     same_run "$(ls -d fresh/00"$cell"*)" "$(ls -d more/*"${cell#*-}",seed=2)"
 done
 status 0 smoe sweep --resume more -q >/dev/null
+# the same spec and overrides describe it, although its cells are in another order than theirs
+status 0 smoe sweep $small seed=0,1,2 --resume -q -o more >/dev/null
 # what suggested the new seed is no part of its contrasts; a spec can say so too, and --all-seeds takes all
 n_of() { awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["metric"] == "test_loss" { print $at["n"] }' "$1"; }
 head -n 1 more/cells.jsonl | grep -q '"seen":"0,1"' || fail "$(head -n 1 more/cells.jsonl)"
@@ -136,6 +138,13 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
               if (front[a] != best) wrong = 1; rows++ }
           exit wrong || rows != 4 }' front/summary.csv || fail "$(cat front/summary.csv)"
 grep -q "title 'front'" front/sweep.gp || fail "no front in the figure"
+# the table of the summary has the columns of the front, and none that is 0 everywhere
+status 0 smoe sweep --resume front --front flops_infer_computed_per_image:precision_at_1 -q >out
+for file in out front/summary.md; do
+    grep -q 'precision_at_1.* flops_infer_computed_per_image.* front' $file && ! grep -q dropped $file || fail "$(cat $file)"
+done
+status 0 smoe sweep --status front --x params >out
+[ "$(tail -n 1 out)" = "front: sweep.svg" ] || fail "$(cat out)"
 status 0 smoe sweep --resume front -q >/dev/null
 ! grep -q front front/summary.csv || fail "a front without --front"
 status 2 smoe sweep --resume front --front params:test_loss 2>err

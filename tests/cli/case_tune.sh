@@ -31,7 +31,7 @@ status 0 smoe sweep part --tune train.optimizer.lr >out
 grep -q '^2 .* 1e-2 .* 2 *1 *$' out || fail "$(cat out)"
 
 status 2 smoe sweep own --tune model.width 2>err
-grep -q -- '--tune model.width: is not a swept key of own$' err || fail "$(cat err)"
+grep -q -- '--tune model.width: is not one of the swept keys: ' err || fail "$(cat err)"
 status 2 smoe sweep own --tune train.optimizer.lr --power 2>err
 grep -q -- '--tune cannot be used with --power' err || fail "$(cat err)"
 # the test images choose nothing
