@@ -13,14 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* "train.steps 500" for "train.steps=500", unless it is a file that has the name. */
+/* "train.steps 500" or "train.steps = 500" for "train.steps=500", unless it is a file that has the
+ * name. */
 static int check_keys(const smoe_options *options, const smoe_command *command, smoe_err *err) {
     for (size_t i = 0; i < options->args && strstr(command->arguments, "key="); i++) {
         const char *word = options->arg[i], *key = smoe_spec_key_called(word);
         bool whole = key && (strchr(word, '.') || options->args > command->most);
         if (!whole || !access(word, F_OK)) continue;
-        return smoe_fail(err, SMOE_USAGE, "%s is a key of the spec: write %s=%s", word, key,
-                         i + 1 < options->args ? options->arg[i + 1] : "VALUE");
+        const char *next = i + 1 < options->args ? options->arg[i + 1] : "VALUE";
+        return smoe_fail(err, SMOE_USAGE, "%s is a key of the spec: write %s=%s, without blanks",
+                         word, key, *next == '=' ? "VALUE" : next);
     }
     return 0;
 }

@@ -62,6 +62,15 @@ static size_t weigh_trend(double *weight, const smoe_combinations *r, const char
     return n;
 }
 
+/* Whether a combination has these settings. */
+static bool any_row(const smoe_combinations *r, const char *settings) {
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    SMOE_FREED const char **wanted = wanted_of(&s, settings, r);
+    for (size_t i = 0; i < r->count; i++)
+        if (smoe_combinations_fit(r, i, wanted, SIZE_MAX)) return true;
+    return false;
+}
+
 /* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot
  * be measured); SIZE_MAX: one has several references. */
 static size_t primary_weigh(double *weight, const smoe_combinations *r, const smoe_primary *p) {
@@ -144,7 +153,10 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no rows with three positive numbers that differ in %s alone", from,
                          p->trend);
-    return n ? 0 : smoe_fail(err, SMOE_USAGE, "%s: no row has such a reference", from);
+    if (n) return 0;
+    bool some = any_row(r, p->row);
+    return smoe_fail(err, SMOE_USAGE, "%s: no row has %s%s", from,
+                     some ? "a counterpart with " : "", some ? p->reference : p->row);
 }
 
 /* Fills in the parts that the spec leaves out. */

@@ -195,7 +195,10 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         reading->spec->origin[entry] = where;
         reading->bad[entry] =
             smoe_value_set(reading->spec, &smoe_schema[entry], equals + 1, true, problem);
-        const char *list = strchr(equals + 1, ',') ? "; a list is for smoe sweep" : "";
+        const char *list = strchr(equals + 1, ',')
+                               ? "; several values are for smoe sweep: KEY=A,B, "
+                                 "or KEY: [A, B] in sweep.grid of a spec"
+                               : "";
         if (reading->bad[entry]) smoe_reading_problem(reading, &where, key, "%s%s", problem, list);
         return;
     }

@@ -224,6 +224,14 @@ size_t smoe_word_slips(const char *word, const char *candidate) {
     return distance > most || distance >= length ? SIZE_MAX : distance;
 }
 
+/* Whether a word is one of the words of a name that are joined by underscores. */
+static bool is_word_of(const char *word, const char *name) {
+    const size_t length = strlen(word);
+    for (const char *at = name; at; at = (at = strchr(at, '_')) ? at + 1 : NULL)
+        if (!strncmp(at, word, length) && (at[length] == '_' || !at[length])) return true;
+    return false;
+}
+
 bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]) {
     size_t best = SIZE_MAX;
     const char *dot = strrchr(leaf, '.'), *word = dot ? dot + 1 : leaf;
@@ -242,6 +250,7 @@ bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KE
             size_t above =
                 part > key ? (size_t)(part - key) - 1 : 0; /* length of its own section */
             bool sibling = strlen(section) == above && !strncmp(section, key, above);
+            if (sibling && slips == SIZE_MAX && is_word_of(word, candidate)) slips = 1;
             if (slips == SIZE_MAX || 2 * slips + !sibling >= best) continue;
             best = 2 * slips + !sibling;
             snprintf(meant, SMOE_KEY_SIZE, "%.*s", (int)(part - key + (ptrdiff_t)length), key);
@@ -281,9 +290,11 @@ bool smoe_spec_shortened(const smoe_spec *spec, const char *key) {
 int smoe_spec_check_key(const char *key, smoe_err *err) {
     char section[SMOE_KEY_SIZE], meant[SMOE_KEY_SIZE];
     if (smoe_schema_find(key) >= 0 || smoe_schema_section(key) >= 0) return 0;
-    const char *dot = strrchr(key, '.');
+    const char *dot = strrchr(key, '.'), *leaf = dot ? dot + 1 : key;
+    const char *here = smoe_spec_elsewhere(leaf);
+    if (here) return smoe_fail(err, SMOE_USAGE, "%s: unknown key; %s", key, here);
     snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
-    bool near = smoe_schema_meant(section, dot ? dot + 1 : key, meant);
+    bool near = smoe_schema_meant(section, leaf, meant);
     return smoe_fail(err, SMOE_USAGE, "%s: unknown key%s%s%s", key, near ? "; did you mean " : "",
                      near ? meant : "", near ? "?" : "");
 }

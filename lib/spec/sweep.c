@@ -190,7 +190,10 @@ static bool parts_begin(smoe_reading *reading, parts *p, const smoe_node *node) 
 static void unknown_part(smoe_reading *reading, const parts *p, const smoe_node *name) {
     SMOE_FREED char *known = NULL;
     for (size_t i = 0; p->name[i]; i++) smoe_text_add(&known, "%s%s", i ? ", " : "", p->name[i]);
-    smoe_reading_problem(reading, &name->where, p->section, "known here: %s", known);
+    char shown[64];
+    smoe_text_shown(name->text ? name->text : "", shown, sizeof shown);
+    smoe_reading_problem(reading, &name->where, p->section, "unknown key '%s'; known here: %s",
+                         shown, known);
 }
 
 /* The name of the next part; NULL at the end. Others are reported. */

@@ -97,7 +97,7 @@ status 2 smoe sweep other.yaml -q -o never 2>err
 grep -q '^smoe sweep: sweep.primary, contrast 1: expect: give one of higher, lower, different, equivalent$' err || fail "$(cat err)"
 sed 's/expect: lower/hope: lower/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o never 2>err
-grep -q 'other.yaml:[0-9]*:[0-9]*: sweep.primary: known here: row, reference, trend, where, measure, expect, margin' err || fail "$(cat err)"
+grep -q 'other.yaml:[0-9]*:[0-9]*: sweep.primary: unknown key .hope.; known here: row, reference, trend, where, measure, expect, margin' err || fail "$(cat err)"
 [ ! -e never ] || fail "a refused sweep left a folder"
 # The figure: its title from the spec, kept in the folder; keys in words; at print width without the title, and as PDF.
 sed '/^sweep:/,$d' tiny.yaml >titled.yaml

@@ -180,7 +180,9 @@ static void mistakes_are_named(void **state) {
         {"{row: model.moe.router, reference: model.moe.router=uniform, expect: lower}",
          "'model.moe.router' is not KEY=VALUE with a swept key"},
         {"{row: model.moe.router=soft, reference: model.moe.router=dense, expect: lower}",
-         "no row has such a reference"},
+         "no row has a counterpart with model.moe.router=dense"},
+        {"{row: model.moe.router=dense, reference: model.moe.router=soft, expect: lower}",
+         "no row has model.moe.router=dense"},
         {"{row: model.moe.router=soft, reference: 'model.moe.router=uniform,model.moe.experts=*', "
          "expect: lower}",
          "several rows could be the reference of one; name all keys that change together"},

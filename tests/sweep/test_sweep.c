@@ -59,8 +59,8 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
-                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference, primary, "
-                "family, equivalence, seen");
+                "t:1:9: sweep: unknown key 'gird'; known here: grid, zip, seeds, evaluate, figure, "
+                "reference, primary, family, equivalence, seen");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
@@ -102,11 +102,11 @@ static void the_evaluations_are_read(void **state) {
     specs_wrong("sweep: {evaluate: 3}", NULL,
                 "t:1:19: sweep.evaluate: expected {grid: {KEY: [..]}, zip: {KEY: [..]}}");
     specs_wrong("sweep: {evaluate: {seeds: [1]}}", NULL,
-                "t:1:20: sweep.evaluate: known here: grid, zip");
+                "t:1:20: sweep.evaluate: unknown key 'seeds'; known here: grid, zip");
     specs_wrong("sweep: {figure: {x: [1]}}", NULL,
                 "t:1:21: sweep.figure: expected the name of a column of results.csv");
     specs_wrong("sweep: {figure: {z: x}}", NULL,
-                "t:1:18: sweep.figure: known here: x, y, line, title");
+                "t:1:18: sweep.figure: unknown key 'z'; known here: x, y, line, title");
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
