@@ -559,9 +559,14 @@ static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, const smoe_visi
     return status < 0 ? -1 : 0;
 }
 
+/* So that of several mistakes the same one is found first on every file system. */
+static int by_name(const FTSENT **a, const FTSENT **b) {
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
 /* Links are followed: the tree is the user's own. */
 static int walk_folder(const char *path, const smoe_visitor *to, smoe_err *err) {
-    FTS *tree = fts_open((char *const[]){(char *)path, NULL}, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    FTS *tree = fts_open((char *const[]){(char *)path, NULL}, FTS_LOGICAL | FTS_NOCHDIR, by_name);
     smoe_member member = {.path = path};
     int status = 0;
     if (!tree) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);

@@ -101,12 +101,24 @@ static const char *folder_of(const listing *l, size_t split) {
     return l->spelled[split] ? l->spelled[split] : smoe_folder_split[split];
 }
 
+/* The folder of a split may only be written with capital letters. */
+static void rename_capital(const listing *l, smoe_err *err) {
+    if (*l->capital)
+        smoe_fail_more(err, SMOE_DATA,
+                       "names of splits are in lower case: if %s/ is one, rename it", l->capital);
+}
+
 static int no_layout(const listing *l, smoe_err *err) {
-    char text[256];
+    char text[256], found[256] = "";
+    for (size_t k = 0; k < SPLITS; k++)
+        if (l->spelled[k])
+            smoe_text_list(found, sizeof found, "%s/ without classes", l->spelled[k]);
+    if (l->others[0]) smoe_text_list(found, sizeof found, "%s", l->others);
     smoe_fail(err, SMOE_DATA,
               "%s: no SPLIT/CLASS/ folders: expected train/CLASS/IMAGE and test/CLASS/IMAGE (or "
               "val, validation, valid), inside at most one more folder; found %s",
-              l->set->path, l->others[0] ? l->others : "nothing");
+              l->set->path, *found ? found : "nothing");
+    rename_capital(l, err);
     if (l->loose)
         smoe_fail_more(err, SMOE_DATA,
                        "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
@@ -130,6 +142,7 @@ static int no_images(const listing *l, smoe_err *err) {
               smoe_folder_split[l->wanted], either ? " or " : "",
               either ? smoe_folder_split[l->instead] : "", either ? "/" : "",
               *there ? there : "no folders of splits");
+    rename_capital(l, err);
     if (l->folder->labels && l->found[LOOSE])
         smoe_fail_more(err, SMOE_DATA,
                        "add a column split to %s, or hold out a tenth of the images as the split "

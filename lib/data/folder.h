@@ -63,7 +63,8 @@ typedef struct smoe_folder_listing {
     size_t classes;
     const char *spelled[SPLITS]; /* what its folder is called; NULL: there is none */
     smoe_err foreign;            /* what is not allowed in `instead`, in case it is used */
-    char others[160];            /* first names that are no split's, for a message */
+    char others[160];            /* first names that are no split's, for a message, */
+    char capital[16];            /* and one that would be, without capital letters */
     smoe_others passed;          /* in no split's folder either, and no images */
     size_t loose;                /* images seen so far outside the splits' folders */
     char *above;                 /* the leading folder, "" for none, NULL before it is known */

@@ -11,6 +11,8 @@
  */
 #include "data/folder.h"
 
+#include <ctype.h>
+
 typedef smoe_folder_image image;
 typedef smoe_folder_listing listing;
 
@@ -131,7 +133,9 @@ static int check_place(listing *l, const smoe_member *member, const parts *p, sm
     const char **spelled = &l->spelled[p->split];
     if (!l->above) l->above = smoe_alloc_part(member->name, p->above);
     if (strlen(l->above) != p->above || strncmp(l->above, member->name, p->above)) {
-        smoe_fail(err, SMOE_DATA, "a second set of splits, beside %s/",
+        smoe_fail(err, SMOE_DATA,
+                  "a second set of splits, beside %s/ (expected SPLIT/CLASS/, as train/cat/, not "
+                  "cat/train/)",
                   l->above[0] ? l->above : ".");
         return smoe_folder_prefix(l->set, member->name, err);
     }
@@ -179,6 +183,19 @@ static int list_image(listing *l, const smoe_member *member, const parts *p, smo
     return status;
 }
 
+/* Remembers a folder such as Train/ or photos/Train/. */
+static void note_capital(listing *l, const char *name) {
+    for (size_t depth = 0; depth < 2 && !*l->capital; depth++) {
+        char small[sizeof l->capital] = "";
+        size_t n = strcspn(name, "/");
+        for (size_t i = 0; i < n && i + 1 < sizeof small; i++)
+            small[i] = (char)tolower((unsigned char)name[i]);
+        if (n < sizeof small && smoe_folder_split_named(small) < SPLITS)
+            memcpy(l->capital, name, n);
+        name += n + (name[n] == '/');
+    }
+}
+
 /* Remembers a name that is not that of a split. */
 static void note_other(listing *l, const char *name, bool folder) {
     char first[64], shown[64];
@@ -189,6 +206,7 @@ static void note_other(listing *l, const char *name, bool folder) {
     bool last = used >= length && !strcmp(l->others + used - length, shown);
     if (!last && used + length + 3 < sizeof l->others)
         smoe_text_list(l->others, sizeof l->others, "%s", shown);
+    note_capital(l, name);
 }
 
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err);
@@ -240,7 +258,8 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
             l, member, p.split,
             "its name does not end as that of an image that is read (" SMOE_IMAGE_ENDINGS ")", err);
     if (p.depth < 2 && !l->folder->labels)
-        return foreign(l, member, p.split, "only images in SPLIT/CLASS/ are possible here", err);
+        return foreign(l, member, p.split,
+                       "only images in SPLIT/CLASS/ are possible, as train/CLASS/IMAGE", err);
     return list_image(l, member, &p, err);
 }
 

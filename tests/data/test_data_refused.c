@@ -26,7 +26,8 @@ static void test_no_data(void **state) {
     datafiles_refused(&spec, "train", SMOE_USAGE, "data.path", NULL);
     spec.data.path = path;
     assert_int_equal(mkdir(path, 0777), 0);
-    datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", "found nothing",
+                      NULL);
     datafiles_tree(path, &f->file[3], 1); /* train only */
     datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/; it has train/",
                       NULL);
@@ -90,8 +91,33 @@ static void test_foreign_files(void **state) {
     refused_with(f, (datafile){"train/empty/", NULL, 0}, "train/empty/", "empty class");
     refused_with(f, (datafile){"test/zebra/z.png", f->file[3].bytes, f->file[3].size},
                  "the class zebra is in test/", "but not in train/");
-    refused_with(f, (datafile){"more/train/a/x.png", f->file[3].bytes, f->file[3].size},
-                 "more/train", "a second set of splits");
+    refused_with(f, (datafile){"more/train/a/x.png", f->file[3].bytes, f->file[3].size}, "more/",
+                 "a second set of splits, beside ");
+}
+
+/* A folder that is nearly right: the message lists what is there, in order, and the remedy. */
+static void test_layouts_that_are_nearly_right(void **state) {
+    folders *f = *state;
+    datafile names[] = {{"Train/b/x.png", f->file[3].bytes, f->file[3].size},
+                        {"Aside/y.png", f->file[3].bytes, f->file[3].size},
+                        {"test/1.png", f->file[3].bytes, f->file[3].size}};
+    char path[SCRATCH_PATH];
+    smoe_spec spec =
+        datafiles_spec(SMOE_SOURCE_FOLDER, scratch_path(&f->dir, path, "nearly"), FOLDERS_SIDE, 3);
+    assert_int_equal(mkdir(path, 0777), 0);
+    datafiles_tree(path, names, 2);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "found Aside/, Train/",
+                      "names of splits are in lower case: if Train/ is one", NULL);
+    datafiles_tree(path, &names[2], 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, path,
+                      "found test/ without classes, Aside/, Train/", "if Train/ is one, rename it",
+                      NULL);
+    (void)scratch_path(&f->dir, path, "wrapped"); /* the spec has the buffer */
+    assert_int_equal(mkdir(path, 0777), 0);
+    names[0].name = "photos/Train/b/x.png";
+    datafiles_tree(path, names, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "found photos/",
+                      "if Train/ is one, rename it", NULL);
 }
 
 /* Of several bad files the first in file order is named, whatever the number of threads. */
@@ -294,6 +320,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(test_no_data),
         CASE(test_foreign_files),
+        CASE(test_layouts_that_are_nearly_right),
         CASE(test_first_failure_is_reported),
         CASE(test_tricks_in_archives),
         CASE(test_huge_member),
