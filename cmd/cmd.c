@@ -244,10 +244,13 @@ void smoe_cmd_cost(smoe_result *result, const smoe_cost *c) {
 
 void smoe_cmd_parameters(smoe_result *result, const smoe_cost *c) {
     char a[32], b[32], d[32];
-    smoe_result_line(result, "parameters", "%s, of which %s in experts; %s active per token",
-                     smoe_text_si(a, sizeof a, c->params, ""),
-                     smoe_text_si(b, sizeof b, c->params_expert, ""),
-                     smoe_text_si(d, sizeof d, c->params_active, ""));
+    smoe_text_si(a, sizeof a, c->params, "");
+    if (c->params_expert > 0)
+        smoe_result_line(result, "parameters", "%s, of which %s in experts; %s active per token", a,
+                         smoe_text_si(b, sizeof b, c->params_expert, ""),
+                         smoe_text_si(d, sizeof d, c->params_active, ""));
+    else
+        smoe_result_line(result, "parameters", "%s", a);
 }
 
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *e) {

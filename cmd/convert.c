@@ -47,7 +47,9 @@ static int check_ending(const char *path, const smoe_options *options, smoe_err 
     static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy"};
     const char *dot = strrchr(path, '.');
     if (options->onnx != (dot && !strcmp(dot, ".onnx")))
-        return smoe_fail(err, SMOE_USAGE, "%s: a name must end in .onnx with --onnx, and only then",
+        return smoe_fail(err, SMOE_USAGE,
+                         options->onnx ? "%s: the name of an ONNX graph must end in .onnx"
+                                       : "%s: an ONNX graph is written with --onnx",
                          path);
     for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
         if (!strcmp(dot, others[i]))

@@ -395,6 +395,11 @@ static int inspect(inspect_job *job, smoe_err *err) {
         if (inspect_look(job, &job->run[i], err)) return -1;
     if (options->comm->rank) return 0;
     if (inspect_show(job, inspect_write(job, err), err)) return -1;
+    if (options->dump_routing) {
+        smoe_result lines = {0};
+        smoe_result_line(&lines, "files", "%s", options->dump_routing);
+        smoe_heading_print(&lines, options);
+    }
     if (options->out) say_written(job);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "vit/model.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { TOP = 5 };
 
@@ -94,11 +95,22 @@ int cmd_predict(const smoe_options *options, smoe_err *err) {
     smoe_fact_text(&result, "checkpoint", x.path);
     smoe_scan_begin(options->scan);
     int status = 0;
+    smoe_err unread = {0};
     for (size_t i = 1; i < options->args && !status; i++) {
-        status = smoe_scan_at(options->scan, i, options->args - 1, err) ||
-                 predict_one(&x, options->arg[i], err);
-        if (!status) add_prediction(&result, &x, options->arg[i]);
+        smoe_err why = {0};
+        status = smoe_scan_at(options->scan, i, options->args - 1, err);
+        if (status) break;
+        if (!predict_one(&x, options->arg[i], &why)) {
+            add_prediction(&result, &x, options->arg[i]);
+        } else if (why.code == SMOE_DATA) {
+            for (char *rest = why.text, *line; (line = strsep(&rest, "\n"));)
+                smoe_fail_more(&unread, SMOE_DATA, "%s", line);
+        } else {
+            *err = why;
+            status = -1;
+        }
     }
     if (smoe_scan_end(options->scan, status)) return -1;
-    return smoe_cmd_emit(&result, options, err);
+    if (unread.code) *err = unread;
+    return smoe_cmd_emit_anyway(&result, unread.code ? -1 : 0, options, err);
 }

@@ -249,13 +249,14 @@ static void add_doubts(smoe_result *plan, const train_plan *p) {
     char a[48];
     size_t doubts = 0;
     if (images > 0 && !generated && !augmented && epochs > EPOCHS && ++doubts)
-        smoe_result_line(plan, "doubt", "%.0f epochs of the same %.0f images, without data.augment",
-                         epochs, images);
-    if (images > 0 && !generated && p->cost.params > PARAMETERS * images && ++doubts)
-        smoe_result_line(plan, "doubt", "%s parameters for %.0f images",
+        smoe_result_line(plan, "remark",
+                         "%.0f epochs of the same %.0f images, without data.augment", epochs,
+                         images);
+    if (images > 0 && !generated && !p->start && p->cost.params > PARAMETERS * images && ++doubts)
+        smoe_result_line(plan, "remark", "%s parameters for %.0f images",
                          smoe_text_si(a, sizeof a, p->cost.params, ""), images);
     if (p->estimate.fits && p->estimate.seconds > HOURS * 3600 && ++doubts)
-        smoe_result_line(plan, "doubt", "%.0f hours", p->estimate.seconds / 3600);
+        smoe_result_line(plan, "remark", "%.0f hours", p->estimate.seconds / 3600);
     if (!doubts || generated) return;
     SMOE_FREED char *path = smoe_shell_word(data->path);
     smoe_result_line(plan, NULL, "`smoe data %s --suggest` prints a spec for this data", path);

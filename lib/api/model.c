@@ -78,7 +78,10 @@ static size_t model_image_elements(const source *s) {
 
 /* There are no overrides, so an error in the spec is an error of the file. */
 static int model_read_spec(source *s, const char *text, smoe_err *err) {
-    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
+    if (!text)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: has no spec; a file that smoe train or smoe soup wrote has one",
+                         s->path);
     smoe_spec_text carried = {.text = text, .label = s->path, .trained = true};
     if (!smoe_spec_parse(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;

@@ -491,11 +491,15 @@ void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     const smoe_params *params = from->params;
     SMOE_FREED_BY(sources_free) sources s = sources_of(from);
     size_t missing = 0, size = 0;
+    bool experts = false, dense = false; /* are missing */
     SMOE_FREED char *text = NULL;
     FILE *out = smoe_alloc_stream(&text, &size);
     for (size_t i = 0; i < params->count; i++) {
         const char *name = params->param[i].name;
-        if (!s.source[i].tensor && !may_miss(from, name)) s.name[missing++] = name;
+        if (s.source[i].tensor || may_miss(from, name)) continue;
+        s.name[missing++] = name;
+        experts |= strstr(name, ".mlp.experts.") != NULL;
+        dense |= strstr(name, ".mlp.fc1.") != NULL;
     }
     names_put(out, "; missing: ", s.name, missing);
     unused_put(out, from, s.source, s.name, counts);
@@ -505,5 +509,9 @@ void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
                    smoe_safetensors_path(from->file), text + strspn(text, "; "),
                    from->fit == SMOE_FIT_UPCYCLE
                        ? "--upcycle makes experts from an MLP, but no shared or universal ones"
-                       : "--partial starts from the parts in common");
+                   : experts ? "--upcycle makes experts from a dense MLP, --partial starts from "
+                               "the parts in common"
+                   : dense   ? "smoe convert --experts mean makes an MLP of experts, --partial "
+                               "starts from the parts in common"
+                             : "--partial starts from the parts in common");
 }

@@ -106,7 +106,8 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
         }
     }
     if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied)
-        smoe_fail_more(&found, SMOE_DATA, "%s: no dense MLP that experts of this model replace",
+        smoe_fail_more(&found, SMOE_DATA,
+                       "%s: no dense MLP that experts of this model replace (model.moe.layers)",
                        path);
     for (size_t i = 0; exact && i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);

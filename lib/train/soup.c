@@ -173,6 +173,8 @@ int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec
     smoe_eval best = {0};
     const char *first = member[0].path;
     if (pot_open(&p, err)) return -1;
+    for (size_t i = 0; i < count; i++) /* one that does not fit is found before the evaluations */
+        if (pot_load(&p, member[i].path, err)) return -1;
     for (size_t i = 0; i < count; i++)
         if (measure_alone(&p, &member[i], i == 0, err)) return -1;
     if (options->greedy) members_order(member, count);

@@ -42,7 +42,7 @@ grep -q '^  holdout: 0.1  # ' unparted.yaml && grep -qx 'name: unparted' unparte
 status 0 smoe data photos --suggest data.on_error=skip >photos.yaml
 grep -q '^  steps: 100  # 100 epochs of 16 images$' photos.yaml && grep -q '^  on_error: skip  # as given$' photos.yaml || fail "suggested: $(cat photos.yaml)"
 status 0 smoe train photos.yaml -n >out
-grep -q '^doubt' out && fail "doubts about the suggestion: $(cat out)"
+grep -q '^remark' out && fail "doubts about the suggestion: $(cat out)"
 # Images of 48 pixels are not enlarged.
 png48() { printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\0000\000\000\0000\001\000\000\000\000\177y\304*\000\000\000\015IDATx\332c`\030\005\324\004\000\001P\000\0014\270:\331\000\000\000\000IEND\256B`\202'; }
 mkdir -p small/ape small/bee && for i in 1 2 3 4 5 6 7 8 9; do png48 >small/ape/$i.png && png48 >small/bee/$i.png; done
@@ -58,7 +58,7 @@ done
 grep -q '^  loss: softmax$' small.yaml || fail "$(cat small.yaml)"
 printf 'data: {source: image-folder, path: photos}\n' >bare.yaml
 status 0 smoe train bare.yaml -n train.steps=5000 >out
-grep -q '^doubt .* epochs of the same 16 images, without data.augment$' out && grep -q '^doubt .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
+grep -q '^remark .* epochs of the same 16 images, without data.augment$' out && grep -q '^remark .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
 line=$(sed -n 's/^.*`\(smoe data .* --suggest\)` prints a spec for this data$/\1/p' out)
 [ -n "$line" ] && status 0 $line >/dev/null || fail "the remedy: $(cat out)"
 rm -r photos/train

@@ -15,9 +15,9 @@ refused 'no operator for model.moe.combine=entmax' model.moe.router=soft-tempera
 refused 'model.moe.mix_precision is bf16' model.moe.mix_precision=bf16
 status 0 smoe init tiny.yaml plain.safetensors -q >/dev/null
 status 2 smoe convert plain.safetensors plain.onnx 2>err
-grep -q -- 'a name must end in .onnx with --onnx, and only then' err || fail "$(cat err)"
+grep -q -- 'an ONNX graph is written with --onnx' err || fail "$(cat err)"
 status 2 smoe convert plain.safetensors plain.safetensors --onnx 2>err
-grep -q -- 'a name must end in .onnx with --onnx, and only then' err || fail "$(cat err)"
+grep -q -- 'the name of an ONNX graph must end in .onnx' err || fail "$(cat err)"
 
 python=${PYTHON:-python3}
 "$python" -c 'import onnxruntime, numpy' 2>/dev/null || skip "$python has no ONNX Runtime or no NumPy: the graphs"

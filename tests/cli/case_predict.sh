@@ -13,6 +13,7 @@ cp run/ckpt/latest/model.safetensors alone.safetensors
 rm -r run
 status 0 smoe predict alone.safetensors "$picture" --top 3 >again
 cmp out again || fail "a file alone predicts something else"
+cp out out.3
 status 0 smoe predict alone.safetensors "$picture" "$picture" --top 100 --json >json
 grep -c '"path"' json | grep -qx 2 && grep -c '"probability"' json | grep -qx 20 || fail "$(cat json)"
 # the probabilities of all classes sum to 1
@@ -23,6 +24,10 @@ status 0 smoe predict bare.safetensors "$picture" >out
 grep -qE '%  class [0-9]$' out || fail "$(cat out)"
 status 3 smoe predict alone.safetensors nothing.png 2>err
 grep -q '^smoe predict: nothing.png: ' err || fail "$(cat err)"
+# several images that cannot be read are all named, and the others are classified
+status 3 smoe predict alone.safetensors nothing.png "$picture" tiny.yaml --top 3 >again 2>err
+cmp out.3 again || fail "an image beside damaged ones: $(cat again)"
+[ "$(cut -d: -f 1,2 err | tr '\n' ' ')" = "smoe predict: nothing.png smoe predict: tiny.yaml " ] || fail "$(cat err)"
 head -c 40 "$picture" >half.png
 status 3 smoe predict alone.safetensors half.png 2>err
 grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"

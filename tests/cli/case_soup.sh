@@ -41,4 +41,8 @@ grep -q 'other/ckpt/step_00000004/model.safetensors: model.moe.router differs fr
 status 0 smoe init tiny.yaml wide.safetensors model.width=8 -q >/dev/null
 status 2 smoe soup start wide.safetensors 2>err
 grep -q 'wide.safetensors: model.width differs from that of' err || fail "$(cat err)"
+# a model of another shape is found before any is evaluated
+status 0 smoe train tiny.yaml -q data.image_size=48 train.steps=4 -o large >/dev/null
+status 3 smoe soup start large -v 2>err >out
+grep -q 'large/ckpt/step_00000004/model.safetensors: tensor pos_embed: shape ' err && ! grep -q evaluations err || fail "$(cat err)"
 status 3 smoe soup start nothing 2>err
