@@ -27,6 +27,7 @@ awk -v draw="$draw" 'BEGIN { srand(draw) } { print rand() "\t" $0 }' "$work/cell
 tab=$(printf '\t') differs=0
 while IFS=$tab read -r name cell loss precision published; do
     dir=runs/repeat/$name
+    printf 'training %s, %s: published %.0f s\n' "$name" "$cell" "$published"
     SMOE_ISA=v3 "$smoe" sweep "$here/$name.yaml" -o "$dir" --resume --cells "${cell%%-*}" -J 1 -j 1 -q >/dev/null </dev/null
     again=$(finished "$dir" | awk -F "$tab" -v cell="$cell" '$1 == cell')
     seconds=${again##*"$tab"}
