@@ -134,10 +134,8 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
         SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
         SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
         smoe_err own = {0}; /* err keeps the problems of the trials before */
-        if (smoe_trial_parse(&spec, trial, &own) || smoe_model_create(&model, &spec, 2, &own)) {
-            *err = own;
-            return -1;
-        }
+        if (smoe_trial_parse(&spec, trial, &own) || smoe_model_create(&model, &spec, 2, &own))
+            return smoe_fail_found(err, &own);
         for (size_t p = 0; p < columns->points; p++)
             if (check_point(&c, trial, model, p, err)) status = -1;
     }

@@ -124,34 +124,21 @@ static void compare_watch(void *user, size_t i, const smoe_router *router) {
     smoe_plan_measure(plan, &stats);
     for (size_t t = 0; t < plan->tokens; t++)
         sum += weights_combined(plan, t) / (double)plan->tokens;
-    if (plan->sparse)
-        compare_say(
-            c,
-            "upcycled block %zu: the combine weights of a token sum to %.3f on average, %.3f of "
-            "the "
-            "tokens are dropped (preserving: 1 and 0)",
-            block, sum, stats.dropped);
-    else
-        compare_say(
-            c,
-            "upcycled block %zu: the combine weights of a token sum to %.3f on average, a slot "
-            "mixes "
-            "%.1f tokens (preserving: 1 and 1)",
-            block, sum, stats.tokens_per_slot);
+    SMOE_FREED char *more =
+        plan->sparse ? smoe_text_format("%.3f of the tokens are dropped (preserving: 1 and 0)",
+                                        stats.dropped)
+                     : smoe_text_format("a slot mixes %.1f tokens (preserving: 1 and 1)",
+                                        stats.tokens_per_slot);
+    compare_say(c, "upcycled block %zu: the combine weights of a token sum to %.3f on average, %s",
+                block, sum, more);
 }
 
-static const char *compare_advice(const smoe_moe_spec *moe) {
-    bool chooses = smoe_moe_chooses(moe), tokens = !strcmp(moe->router, "tokens-choice");
-    if (tokens && !smoe_moe_renormalizes(moe))
-        return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
-               "tokens";
-    if (tokens) return "; a larger capacity drops fewer tokens";
-    bool experts = chooses && smoe_router_heeds(smoe_router_find(moe->router), "renormalize");
-    if (experts && !moe->choice.renormalize)
-        return "; model.moe.renormalize=true makes weights sum to 1, a larger capacity drops fewer "
-               "tokens";
-    if (chooses) return "; a larger capacity drops fewer tokens";
-    return "";
+/* What makes the combine weights of a token sum to 1; NULL: they do, or nothing does. */
+static const char *sum_to_one(const smoe_moe_spec *moe) {
+    if (!strcmp(moe->router, "tokens-choice"))
+        return smoe_moe_renormalizes(moe) ? NULL : "model.moe.topk=before";
+    bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "renormalize");
+    return heeds && !moe->choice.renormalize ? "model.moe.renormalize=true" : NULL;
 }
 
 int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *set, size_t batch,
@@ -181,7 +168,11 @@ int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *
     char text[320];
     smoe_likeness likeness = smoe_likeness_of(before, after, images, c.classes);
     smoe_likeness_text(text, sizeof text, &likeness);
-    compare_say(&c, "upcycled: %s%s", text,
-                likeness.preserved ? "" : compare_advice(&spec->model.moe));
+    const char *key = sum_to_one(&spec->model.moe);
+    if (likeness.preserved || !smoe_moe_chooses(&spec->model.moe))
+        compare_say(&c, "upcycled: %s", text);
+    else
+        compare_say(&c, "upcycled: %s; %s%sa larger capacity drops fewer tokens", text,
+                    key ? key : "", key ? " makes weights sum to 1, " : "");
     return 0;
 }
