@@ -185,9 +185,9 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
     smoe_err why = {0};
     if (!smoe_cost_classes(spec, classes, scan, &why)) return 0;
     if (needed) return *err = why, -1;
-    smoe_fail(err, SMOE_USAGE,
-              "the number of classes is known only from the data: give --classes N or "
-              "data.classes=N");
+    smoe_fail(
+        err, SMOE_USAGE,
+        "the number of classes is known only from the data: give --classes N or data.classes=N");
     return smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
 }
 
@@ -276,10 +276,9 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
     if (*inches >= 2 && *inches <= 40) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or "
-                     "82mm",
-                     text);
+    return smoe_fail(
+        err, SMOE_USAGE,
+        "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or 82mm", text);
 }
 
 void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const char *scripts) {

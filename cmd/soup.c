@@ -107,12 +107,11 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, int status,
         in += m->in;
         loss += m->in ? m->alone.loss : 0;
     }
-    smoe_result_line(
-        &result, NULL,
-        "%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, top-1 accuracy "
-        "%.4f; mean loss of its members %.4f",
-        kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
-        loss / (double)in);
+    smoe_result_line(&result, NULL,
+                     "%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, top-1 "
+                     "accuracy %.4f; mean loss of its members %.4f",
+                     kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
+                     loss / (double)in);
     const char *file = status ? NULL : job->out;
     smoe_fact_text(&result, "file", file, .optional = true);
     if (file) smoe_result_line(&result, NULL, "%s", file);

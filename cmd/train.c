@@ -200,16 +200,15 @@ static void add_moe(smoe_result *plan, const smoe_spec *spec) {
         if (x.K)
             smoe_result_line(
                 plan, label,
-                "%s: %zu image%s = T %zu token%s, E %zu expert%s, K %zu, C %g: buffers "
-                "of %zu",
+                "%s: %zu image%s = T %zu token%s, E %zu expert%s, K %zu, C %g: buffers of %zu",
                 moe->router, x.images, SMOE_S(x.images), x.T, SMOE_S(x.T), x.E, SMOE_S(x.E), x.K,
                 x.capacity, x.P);
         else
-            smoe_result_line(plan, label,
-                             "%s: T %zu token%s, E %zu expert%s x P %zu slot%s = S %zu slot%s, S/T "
-                             "%.3g",
-                             moe->router, x.T, SMOE_S(x.T), x.E, SMOE_S(x.E), x.P, SMOE_S(x.P), x.S,
-                             SMOE_S(x.S), (double)x.S / (double)x.T);
+            smoe_result_line(
+                plan, label,
+                "%s: T %zu token%s, E %zu expert%s x P %zu slot%s = S %zu slot%s, S/T %.3g",
+                moe->router, x.T, SMOE_S(x.T), x.E, SMOE_S(x.E), x.P, SMOE_S(x.P), x.S, SMOE_S(x.S),
+                (double)x.S / (double)x.T);
     }
 }
 

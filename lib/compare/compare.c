@@ -38,10 +38,9 @@ static int compare_unknown(const smoe_combinations *tables, const char *key, con
             if (c != tables[t].seed)
                 smoe_text_list(known, sizeof known, "%s%s", tables[t].prefix, tables[t].column[c]);
     if (!*known)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: only the seed is swept: there is one row, and none to "
-                         "compare it with",
-                         from);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: only the seed is swept: there is one row, and none to compare it with", from);
     return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with one of the swept keys: %s",
                      from, key, known);
 }

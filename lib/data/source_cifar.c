@@ -16,14 +16,13 @@ enum { SIDE = 32, PLANE = SIDE * SIDE, PIXELS = 3 * PLANE };
 static const char cifar10_name[] = "airplane automobile bird cat deer dog frog horse ship truck";
 static const char cifar100_name[] =
     "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus "
-    "butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach "
-    "couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house "
-    "kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
-    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck "
-    "pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal "
-    "shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper "
-    "table tank telephone television tiger tractor train trout tulip turtle wardrobe whale "
-    "willow_tree wolf woman worm";
+    "butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch "
+    "crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo "
+    "keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse "
+    "mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy "
+    "porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper "
+    "snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television "
+    "tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm";
 static const char coarse_name[] =
     "aquatic_mammals fish flowers food_containers fruit_and_vegetables "
     "household_electrical_devices household_furniture insects large_carnivores "

@@ -53,8 +53,7 @@ static int fetch_bytes(const smoe_dataset *set, const folder *of, smoe_err *err)
     if (total > set->cache_bytes)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s: the images of %s take %zu MiB, more than data.cache_mb (%zu): "
-                           "unpack the archive, uncompress it to a .tar, or raise "
-                           "data.cache_mb",
+                           "unpack the archive, uncompress it to a .tar, or raise data.cache_mb",
                            set->path, set->split, (total >> 20) + 1, set->cache_bytes >> 20);
     else if (f.count && !set->listed) {
         qsort(f.missing, f.count, sizeof(item *), compare_ordinals);

@@ -240,12 +240,11 @@ static void check_slots(smoe_reading *reading) {
               "%zu slot%s cannot be shared equally by %zu experts: use a multiple such as %zu", S,
               SMOE_S(S), E, down ? down : E);
     } else if (P && S && P * E != S)
-        clash(
-            reading,
-            KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
-            "experts times slots_per_expert is %zu, not %zu: give slots_per_expert or total_slots, "
-            "and 0 for the other",
-            P * E, S);
+        clash(reading,
+              KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
+              "experts times slots_per_expert is %zu, not %zu: give slots_per_expert or "
+              "total_slots, and 0 for the other",
+              P * E, S);
 }
 
 /* A list has a number for each MoE layer, or channel, of which there are `count`; `of` is the key
@@ -343,11 +342,10 @@ static void check_router(smoe_reading *reading) {
               moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
-        clash(
-            reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-            "%s needs one slot for each of %zu tokens, but experts times slots_per_expert is %zu: "
-            "use %zu slots_per_expert",
-            moe->router, T, P * E, (T + E - 1) / E);
+        clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
+              "%s needs one slot for each of %zu tokens, but experts times slots_per_expert is "
+              "%zu: use %zu slots_per_expert",
+              moe->router, T, P * E, (T + E - 1) / E);
 }
 
 /* The default group is adapted to divide the pieces of a batch; a given group is only checked. */
@@ -553,8 +551,7 @@ static void check_text(smoe_reading *reading) {
     if (smoe_sources[data->source].generated && moved)
         clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
               "captions of %s describe the places and kinds of objects, which flips, random crops "
-              "and "
-              "RandAugment change: switch them off, or use crop pad",
+              "and RandAugment change: switch them off, or use crop pad",
               smoe_sources[data->source].name);
 }
 
@@ -622,9 +619,8 @@ static void resolve_schedule(smoe_reading *reading) {
         return;
     }
     clash(reading, KEYS(warmup_key, cooldown_key, "train.steps"),
-          "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "
-          "shorten them, as with train.schedule.warmup=%zu train.schedule.cooldown=%zu, or train "
-          "longer",
+          "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: shorten them, "
+          "as with train.schedule.warmup=%zu train.schedule.cooldown=%zu, or train longer",
           warmup->steps, cooldown->steps, steps, steps / 10, steps / 5);
 }
 

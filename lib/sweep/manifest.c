@@ -130,16 +130,16 @@ int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, 
     if (!members_same(a, b, started))
         return smoe_fail(
             err, SMOE_USAGE,
-            "%s: is another sweep: its cells start from %s%s%s%s%s%s; -o DIR chooses "
-            "another folder",
+            "%s: is another sweep: its cells start from %s%s%s%s%s%s; -o DIR chooses another "
+            "folder",
             was->dir, was->init ? was->init : "new weights", start->upcycle ? ", upcycled" : "",
             start->moments ? ", with its moments" : "", start->partial ? ", a part of it" : "",
             weights ? ", its weights " : "", weights ? weights : "");
     if (!members_same(a, b, evaluated))
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: its evaluations are different; -o DIR chooses "
-                         "another folder",
-                         was->dir);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: is another sweep: its evaluations are different; -o DIR chooses another folder",
+            was->dir);
     return 0;
 }
 
@@ -158,11 +158,10 @@ static bool among(const smoe_sweep *sweep, const smoe_trial *trial, size_t place
 
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s: is another sweep: it has %zu cell%s, the spec now makes %zu; --extend "
-            "adds cells to it, -o DIR chooses another folder",
-            was->dir, was->trials, SMOE_S(was->trials), is->trials);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: it has %zu cell%s, the spec now makes %zu; "
+                         "--extend adds cells to it, -o DIR chooses another folder",
+                         was->dir, was->trials, SMOE_S(was->trials), is->trials);
     for (size_t i = 0; i < is->trials; i++)
         if (!among(was, &is->trial[i], i))
             return smoe_fail(err, SMOE_USAGE,
@@ -178,8 +177,7 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (models[i] && !smoe_text_printable(models[i]))
             return smoe_fail(err, SMOE_USAGE,
-                             "%s: a path that is not printable UTF-8; the sweep "
-                             "could not name it",
+                             "%s: a path that is not printable UTF-8; the sweep could not name it",
                              models[i]);
     SMOE_FREED char *path = smoe_text_format("%s/cells.jsonl", dir);
     size_t size = 0;

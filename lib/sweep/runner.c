@@ -307,9 +307,8 @@ static int runner_conclude(const runner *r, smoe_err *err) {
            chosen = smoe_choose_count(sweep);
     if (open && !r->killed && !(r->failed && r->options->fail_fast))
         return smoe_fail(err, SMOE_STOPPED,
-                         "stopped on request with %zu of %zu cell%s left; --resume "
-                         "continues",
-                         open, chosen, SMOE_S(chosen));
+                         "stopped on request with %zu of %zu cell%s left; --resume continues", open,
+                         chosen, SMOE_S(chosen));
     if (!failed && !r->killed) return 0;
     if (r->killed)
         smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",

@@ -37,12 +37,11 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
             first = c;
         }
     if (!short_of) return 0;
-    return smoe_fail(
-        err, SMOE_DATA,
-        "eval.fewshot.shots: %zu image%s per class needed, but class '%s' has %u in the "
-        "train split (%zu such class%s)",
-        shots, SMOE_S(shots), smoe_dataset_class_name(set, first), have[first], short_of,
-        SMOE_ES(short_of));
+    return smoe_fail(err, SMOE_DATA,
+                     "eval.fewshot.shots: %zu image%s per class needed, but class '%s' has %u in "
+                     "the train split (%zu such class%s)",
+                     shots, SMOE_S(shots), smoe_dataset_class_name(set, first), have[first],
+                     short_of, SMOE_ES(short_of));
 }
 
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,

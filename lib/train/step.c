@@ -71,11 +71,10 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     if (options) s->options = *options;
     s->comm = s->options.comm ? s->options.comm : &s->alone;
     if (!smoe_comm_divides(s->comm, G))
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "train.pieces: %zu piece%s cannot be shared by %d processes: the number of "
-            "processes must divide the number of pieces",
-            G, SMOE_S(G), s->comm->size);
+        return smoe_fail(err, SMOE_USAGE,
+                         "train.pieces: %zu piece%s cannot be shared by %d processes: the number "
+                         "of processes must divide the number of pieces",
+                         G, SMOE_S(G), s->comm->size);
     s->pieces = G / (size_t)s->comm->size;
     s->images = spec->train.batch_size / G;
     smoe_model_shard(model, s->comm, spec->train.experts_over, s->pieces);
@@ -158,10 +157,10 @@ static int step_check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) 
                                "step %llu: the gradient is not finite: parameter %s", number, name);
     } else if (*s->bad) {
         /* A NaN is printed without its sign. */
-        status = smoe_fail(err, SMOE_NONFINITE,
-                           "step %llu: the loss is %g: first non-finite values in layer %s, "
-                           "parameter %s",
-                           number, fabs(loss), s->bad, param_suspect(params, s->bad));
+        status = smoe_fail(
+            err, SMOE_NONFINITE,
+            "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s", number,
+            fabs(loss), s->bad, param_suspect(params, s->bad));
     }
     if (smoe_comm_agree(s->comm, status, NULL, err)) return -1;
     return smoe_fail(err, SMOE_NONFINITE, "step %llu: the %s is not finite", number,
