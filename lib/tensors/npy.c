@@ -154,6 +154,7 @@ static int read_file(char **text, size_t *size, const char *path, smoe_seal *sea
     *seal = seal_of(*text, *size);
     if (*seal != SMOE_SEAL_WRONG) return 0;
     free(*text);
+    *text = NULL;
     return smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another",
                      path);
 }

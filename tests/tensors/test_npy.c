@@ -74,6 +74,28 @@ static void test_many_axes(void **state) {
           "18446744073709551615, 18446744073709551615), }");
 }
 
+/* A file whose elements have changed fails, for both readers. */
+static void test_changed(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    bool sealed = false;
+    float x[4] = {1, 2, 3, 4};
+    size_t size, dim[1] = {4};
+    assert_int_equal(smoe_npy_write(scratch_path(*state, path, "a.npy"), "<f4", x, 1, dim, &err),
+                     0);
+    assert_int_equal(smoe_npy_verify(path, &sealed, &err), 0);
+    assert_true(sealed);
+    char *file = scratch_read(path, &size);
+    file[size - 1] ^= 1;
+    scratch_write(path, file, size);
+    free(file);
+    void *data = NULL;
+    assert_int_equal(smoe_npy_verify(path, &sealed, &err), -1);
+    assert_non_null(strstr(err.text, "a.npy: changed since it was written"));
+    assert_int_equal(smoe_npy_read(path, "<f4", &data, 1, dim, &err), -1);
+    assert_null(data);
+}
+
 static void test_failures_keep_the_old_file(void **state) {
     char path[SCRATCH_PATH];
     smoe_err err = {0};
@@ -133,6 +155,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_vector_i8, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_many_axes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_changed, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_refused, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, scratch_setup,
                                         scratch_teardown),
