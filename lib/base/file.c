@@ -255,7 +255,8 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
         smoe_fail_errno(err, theirs ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot %s", path,
                         writes && errno != ENOENT ? "write" : "open");
     } else if (pipe || !S_ISREG(there.st_mode)) {
-        smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
+        smoe_fail(err, SMOE_DATA, "%s: not a regular file%s", path,
+                  !pipe && S_ISDIR(there.st_mode) ? ", but a folder" : "");
     } else {
         return fd;
     }

@@ -35,7 +35,9 @@ static bool is_tab(const composer *c, const yaml_mark_t *mark) {
 /* The error of libyaml; for a byte that is not a character it has an offset instead of a line. */
 static void syntax_trouble(composer *c) {
     const yaml_parser_t *parser = &c->parser;
-    smoe_provenance where = place_of(c, &parser->problem_mark);
+    const char *problem = parser->problem ? parser->problem : "unknown error";
+    bool colon = !strcmp(problem, "could not find expected ':'"); /* seen on a later line */
+    smoe_provenance where = place_of(c, colon ? &parser->context_mark : &parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR) smoe_alloc_end();
     if (parser->error == YAML_READER_ERROR) {
         where.line = where.column = 1;
@@ -44,13 +46,14 @@ static void syntax_trouble(composer *c) {
             where.line += c->text[i] == '\n';
         }
     }
-    tree_stop(c, where,
-              smoe_text_format(
-                  "not YAML: %s%s%s%s", parser->context ? parser->context : "",
-                  parser->context ? ", " : "", parser->problem ? parser->problem : "unknown error",
-                  parser->error == YAML_SCANNER_ERROR && is_tab(c, &parser->problem_mark)
-                      ? ": a tab; indent with spaces"
-                      : ""));
+    tree_stop(
+        c, where,
+        smoe_text_format("not YAML: %s%s%s%s", parser->context ? parser->context : "",
+                         parser->context ? ", " : "", problem,
+                         colon ? ": write KEY: VALUE, with a blank"
+                         : parser->error == YAML_SCANNER_ERROR && is_tab(c, &parser->problem_mark)
+                             ? ": a tab; indent with spaces"
+                             : ""));
 }
 
 static smoe_node *node_of(composer *c, const yaml_event_t *event) {

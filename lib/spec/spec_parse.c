@@ -51,7 +51,7 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
     spec->file = smoe_alloc_text(label);
     if (from->folder) spec->folder = smoe_alloc_text(from->folder);
     if (length > LARGEST)
-        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
+        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, so not a spec", label);
     if (smoe_reading_presets(&reading) ||
         (from->profile && smoe_reading_profile(&reading, from->profile)))
         return -1;

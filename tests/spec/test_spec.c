@@ -449,7 +449,7 @@ static void absurd_input_is_refused(void **state) {
         smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .length = MIB + 1, .label = "t"},
                         NULL, 0, &err),
         -1);
-    assert_string_equal(err.text, "t: larger than 1 MiB, the limit of a spec");
+    assert_string_equal(err.text, "t: larger than 1 MiB, so not a spec");
     smoe_spec_free(&spec);
     memset(text, '[', MIB);
     assert_int_equal(smoe_spec_parse(&spec,
