@@ -17,6 +17,7 @@
 #include "store/model_file.h"
 #include "store/env.h"
 #include "tensors/init_map.h"
+#include "train/moments_init.h"
 
 #include <math.h>
 #include <time.h>
@@ -300,7 +301,8 @@ static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_op
     smoe_params *params = smoe_model_params(p->model);
     params->headless = p->other_classes;
     if (smoe_params_check(params, file, fit_of(options), err) ||
-        (!options->partial && smoe_implied_check(p->spec, file, false, err)))
+        (!options->partial && smoe_implied_check(p->spec, file, false, err)) ||
+        (options->moments && smoe_moments_init_check(file, p->spec, fit_of(options), err)))
         return -1;
     p->start = smoe_init_map_text(params, file, fit_of(options));
     return 0;

@@ -487,20 +487,30 @@ static bool counts(const smoe_init_map *from, const char *name) {
     return !may_leave(from, name);
 }
 
+/* Whether the file has a tensor with that in its name. */
+static bool file_has(const smoe_init_map *from, const char *text) {
+    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
+        if (strstr(smoe_safetensors_at(from->file, i)->name, text)) return true;
+    return false;
+}
+
 void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     const smoe_params *params = from->params;
     SMOE_FREED_BY(sources_free) sources s = sources_of(from);
     size_t missing = 0, size = 0;
-    bool experts = false, dense = false; /* are missing */
+    static const char of_experts[] = ".mlp.experts.", of_dense[] = ".mlp.fc1.";
+    bool experts = false, dense = false; /* are missing, and there in the other form */
     SMOE_FREED char *text = NULL;
     FILE *out = smoe_alloc_stream(&text, &size);
     for (size_t i = 0; i < params->count; i++) {
         const char *name = params->param[i].name;
         if (s.source[i].tensor || may_miss(from, name)) continue;
         s.name[missing++] = name;
-        experts |= strstr(name, ".mlp.experts.") != NULL;
-        dense |= strstr(name, ".mlp.fc1.") != NULL;
+        experts |= strstr(name, of_experts) != NULL;
+        dense |= strstr(name, of_dense) != NULL;
     }
+    experts &= file_has(from, of_dense);
+    dense &= file_has(from, of_experts);
     names_put(out, "; missing: ", s.name, missing);
     unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);

@@ -112,6 +112,8 @@ status 3 smoe train tiny.yaml -q --init dense --upcycle model.moe.shared_experts
 grep -q 'missing: blocks.1.mlp.shared.fc1.weight, .*\. --upcycle makes experts from an MLP, but no shared or universal ones$' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init soft.safetensors --moments -o x 2>err
 grep -q -- '--moments: soft.safetensors is not a checkpoint of a run, so it has no optimiser state' err || fail "$(cat err)"
+status 2 smoe train tiny.yaml -n --init soft.safetensors --moments 2>err
+grep -q -- '--moments: soft.safetensors is not a checkpoint of a run' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --init first --moments train.optimizer.name=sgd -o x 2>err
 grep -q -- '--moments: .* is of a run with another train.optimizer.name' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --moments -o x 2>err
@@ -127,7 +129,9 @@ status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.lay
 status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
 grep -q 'token.safetensors: differs from the model of the spec before the head: not used: cls_token. --partial starts from the parts in common' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init dense -o x 2>err
-grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, ' err || fail "$(cat err)"
+grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, .*\. --upcycle makes experts' err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.layers=none -o x 2>err
+grep -q 'not used: blocks.1.mlp.experts.fc1.bias, .*\. smoe convert --experts mean makes an MLP' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init token.safetensors model.head=token model.moe.layers=none model.depth=3 -o x 2>err
 grep -q 'token.safetensors: depth 2, the spec says 3' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init token.safetensors --partial >out 2>err
