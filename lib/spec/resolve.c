@@ -33,13 +33,13 @@ static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
            (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
 }
 
-/* Reports a contradiction between up to three keys (the rest NULL) at the one set closest to the
+/* Reports a contradiction between up to four keys (the rest NULL) at the one set closest to the
  * user, unless an error of one of them was reported already. */
-static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...)
+static void clash(smoe_reading *reading, const char *const keys[4], const char *fmt, ...)
     SMOE_PRINTF(3, 4);
-static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
+static void clash(smoe_reading *reading, const char *const keys[4], const char *fmt, ...) {
     const char *blamed = keys[0];
-    for (size_t i = 0; i < 3 && keys[i]; i++) {
+    for (size_t i = 0; i < 4 && keys[i]; i++) {
         if (reading->bad[resolve_entry_of(keys[i])]) return;
         if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
     }
@@ -50,7 +50,7 @@ static void clash(smoe_reading *reading, const char *const keys[3], const char *
     va_end(args);
     smoe_reading_problem(reading, origin_of(reading, blamed), blamed, "%s", problem);
 }
-#define KEYS(...) ((const char *const[3]){__VA_ARGS__})
+#define KEYS(...) ((const char *const[4]){__VA_ARGS__})
 
 int smoe_reading_presets(smoe_reading *reading) {
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
@@ -528,7 +528,7 @@ static void check_text(smoe_reading *reading) {
     if (spec->text.pool == SMOE_POOL_LAST && spec->text.padding == SMOE_PADDING_MASKED)
         clash(reading, KEYS("text.pool", "text.padding"),
               "the last place of a short text is padding: use padding attended, or pool end");
-    if (spec->text.pool == SMOE_POOL_FIRST && spec->text.causal)
+    if (spec->text.pool == SMOE_POOL_FIRST && spec->text.causal && !reading->trained)
         clash(reading, KEYS("text.pool", "text.causal"),
               "in a causal tower the first token is the same for all texts: use causal false, or "
               "pool end");
@@ -546,13 +546,16 @@ static void check_text(smoe_reading *reading) {
     if (spec->train.label_smoothing > 0)
         clash(reading, KEYS("train.label_smoothing", "train.loss"),
               "contrastive losses have no classes to smooth: use 0");
-    bool moved = data->augment.flip || data->augment.crop == SMOE_CROP_INCEPTION ||
-                 data->augment.randaugment.n;
+    bool moved = data->shift || data->augment.flip || data->augment.randaugment.n ||
+                 data->augment.crop == SMOE_CROP_INCEPTION;
     if (smoe_sources[data->source].generated && moved)
-        clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
-              "captions of %s describe the places and kinds of objects, which flips, random crops "
-              "and RandAugment change: switch them off, or use crop pad",
-              smoe_sources[data->source].name);
+        clash(
+            reading,
+            KEYS("data.shift", "data.augment.flip", "data.augment.crop",
+                 "data.augment.randaugment.n"),
+            "captions of %s describe the places and kinds of objects, which shifts, flips, random "
+            "crops and RandAugment change: switch them off, or use crop pad",
+            smoe_sources[data->source].name);
 }
 
 /* A share becomes a number of steps. A default is at most 1/part of a short run. The same holds for
