@@ -189,7 +189,18 @@ static void search_entry(const char *word, size_t *found, const char *name, cons
     if (search_hit(word, found, name, words)) list_entry(name, words, KEY_NAME, stdout);
 }
 
-/* Commands, options, keys, routers, the metrics of records or of results, and the papers. */
+/* The words a key or an option may have: "soft uniform" of "soft | uniform"; none for numbers. */
+static bool words_of(const char *type, char *buf, size_t size) {
+    if (!strchr(type, '|') || strpbrk(type, "[],")) return false;
+    size_t used = 0;
+    for (; *type && used + 1 < size; type++)
+        if (*type != ' ') buf[used++] = *type == '|' ? ' ' : *type;
+    buf[used] = '\0';
+    return true;
+}
+
+/* Commands, options, keys with their values, routers, the metrics of records or of results, and the
+ * papers. */
 static bool search(const char *word) {
     size_t found = 0;
     char name[80];
@@ -202,7 +213,12 @@ static bool search(const char *word) {
         snprintf(name, sizeof name, "--%s", smoe_option_table[i].name);
         search_entry(word, &found, name, smoe_option_table[i].help);
     }
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) search_entry(word, &found, k.key, k.help);
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
+        char values[256];
+        bool value = words_of(k.type, values, sizeof values) && strcasestr(values, word);
+        if (search_hit(word, &found, k.key, value ? word : k.help))
+            list_entry(k.key, k.help, KEY_NAME, stdout);
+    }
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         search_entry(word, &found, smoe_routers[i].name, smoe_routers[i].summary);
     for (size_t i = 0; i < SMOE_METRICS; i++) {
@@ -255,16 +271,6 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
 static void key_words(const char *after) {
     smoe_key_words k;
     for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);
-}
-
-/* The words a key or an option may have: "soft uniform" of "soft | uniform"; none for numbers. */
-static bool words_of(const char *type, char *buf, size_t size) {
-    if (!strchr(type, '|') || strpbrk(type, "[],")) return false;
-    size_t used = 0;
-    for (; *type && used + 1 < size; type++)
-        if (*type != ' ') buf[used++] = *type == '|' ? ' ' : *type;
-    buf[used] = '\0';
-    return true;
 }
 
 static void command_words(void) {
