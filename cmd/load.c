@@ -55,6 +55,22 @@ static void say_implied(const smoe_loaded *l) {
     if (text) smoe_cmd_print(stderr, "%s\n", text);
 }
 
+/* With another share held out, or with another seed, others were trained on. */
+static void say_trained_on(const smoe_loaded *l, const smoe_spec_text *carried) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
+    const smoe_data_spec *is = &l->spec.data, *was = &own.data;
+    smoe_err ignored;
+    if (l->quiet || !(is->holdout > 0) || !is->path || !strcmp(l->spec.eval.split, "train") ||
+        smoe_spec_parse(&own, carried, NULL, 0, &ignored))
+        return;
+    bool other = is->holdout != was->holdout || is->seed != was->seed;
+    if (other && was->path && !strcmp(is->path, was->path))
+        smoe_cmd_print(stderr,
+                       "%s: trained with another data.holdout or data.seed: images that are held "
+                       "out now may be among those that it was trained on\n",
+                       l->path);
+}
+
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text file = {0};
     smoe_file_choice choice;
@@ -80,6 +96,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     smoe_cmd_unverified(l->file, options);
     if (options->spec && smoe_implied_check(&l->spec, l->file, true, err)) return -1;
     if (options->spec && !options->quiet) say_implied(l);
+    if (!options->spec) say_trained_on(l, &carried);
     return 0;
 }
 

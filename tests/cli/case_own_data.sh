@@ -22,6 +22,13 @@ status 0 smoe eval held >out
 grep -q '^images  *10$' out || fail "a quarter of 2 times 20 images is 10: $(cat out)"
 status 0 smoe eval held eval.split=train >out
 grep -q '^images  *30$' out || fail "and the others train: $(cat out)"
+# with another share held out, the images may be those of the training
+for given in data.holdout=0.5 data.seed=9; do
+    status 0 smoe eval held $given >/dev/null 2>err
+    grep -q '^held/ckpt/.*: trained with another data.holdout or data.seed: ' err || fail "$given: $(cat err)"
+done
+status 0 smoe eval held data.holdout=0.25 >/dev/null 2>err
+! grep -q 'trained with' err || fail "$(cat err)"
 # at rate 0 the first evaluation is the best one; a cell that ends early says how many steps it made
 status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 train.steps=9 train.optimizer.lr=0 train.eval_every=1 \
     train.checkpoint_every=0 train.patience=2 eval.split=val -o early >/dev/null
