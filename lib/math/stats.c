@@ -172,6 +172,8 @@ double smoe_stats_p(const smoe_paired *p, double distance) {
 
 double smoe_stats_p_equivalent(const smoe_paired *p, double margin) {
     double room = margin - fabs(p->mean), both = smoe_stats_p(p, room);
+    bool none = p->images && p->seeds_var == 0 && p->images_var == 0 && p->mean == 0;
+    if (none && margin > 0) return pow(fmax(1 - margin, 0), (double)p->images);
     return room < 0 ? 1 - both / 2 : both / 2;
 }
 

@@ -73,7 +73,9 @@ double smoe_stats_half(const smoe_paired *paired, double level);
 double smoe_stats_p(const smoe_paired *paired, double distance);
 
 /* The p-value of equivalence, that the mean is within -+margin: the larger p of two one-sided
- * tests. It is below 0.05 if the 90% interval lies within the margin. NAN below two seeds. */
+ * tests. It is below 0.05 if the 90% interval lies within the margin. NAN below two seeds. If the
+ * outcomes of no image differ, the interval has no width, which proves little with few images: then
+ * it is (1 - margin)^I, the probability of this if a share `margin` of all outcomes differed. */
 double smoe_stats_p_equivalent(const smoe_paired *paired, double margin);
 
 /* Holm's adjusted p of `count` tests in a family of `family` (at least as many); the other tests

@@ -149,6 +149,24 @@ static void equivalence_by_hand(void **state) {
     assert_close(smoe_stats_p_equivalent(&p, 2 + 2.919986 / sqrt(3)), 0.05, 1e-7);
 }
 
+/* Outcomes that all agree: of 40 images a share of 1% that differ would be missed with probability
+ * 0.99^40 = 0.669, of 400 with 0.018. */
+static void equivalence_without_differences(void **state) {
+    (void)state;
+    const double mean[2] = {0}, none[2 * 400] = {0};
+    const struct {
+        size_t images;
+        double p;
+    } sets[] = {{40, 0.668971758569680}, {400, 0.017950553275045}};
+    for (size_t k = 0; k < 2; k++) {
+        smoe_paired p = smoe_stats_paired(mean, 2);
+        smoe_stats_add_images(&p, none, 2, sets[k].images);
+        assert_true(p.half == 0 && p.images == sets[k].images);
+        assert_close(smoe_stats_p_equivalent(&p, 0.01), sets[k].p, 1e-12);
+        assert_true(smoe_stats_p_equivalent(&p, 1) == 0);
+    }
+}
+
 /* Of four: 4 x 0.01, 3 x 0.02, the larger of that and 2 x 0.025, 0.9. Of six: times 6, 5, 4 and
  * 3. */
 static void holm_by_hand(void **state) {
@@ -343,6 +361,7 @@ int main(void) {
         cmocka_unit_test(seeds_and_images_by_hand),
         cmocka_unit_test(the_rest_bounds_the_seeds),
         cmocka_unit_test(equivalence_by_hand),
+        cmocka_unit_test(equivalence_without_differences),
         cmocka_unit_test(holm_by_hand),
         cmocka_unit_test(intervals_have_the_truth),
         cmocka_unit_test(narrow_samples_have_the_truth),
