@@ -378,11 +378,37 @@ static void implied_value_of(char value[64], const json_t *spec, const char *key
         snprintf(value, 64, "%.9g", json_number_value(at));
 }
 
+/* What tensors do not show of a model of this program must be as its own spec has it. */
+static int check_own(const smoe_spec *spec, const smoe_safetensors *file, const char *text,
+                     smoe_err *err) {
+    static const char keys[] = "model.heads model.norm_eps model.gelu model.moe.l2_eps "
+                               "model.moe.scale_form model.moe.gate model.moe.combine text.causal "
+                               "text.pool text.padding text.norm_eps";
+    const smoe_spec_text carried = {.text = text, .label = "its spec", .trained = true};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec own;
+    smoe_err found = {0}, ignored;
+    char key[64], old[64], now[64];
+    if (smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return 0;
+    json_auto_t *was = smoe_spec_object(&own), *is = smoe_spec_object(spec);
+    for (const char *rest = keys; smoe_text_next(&rest, ' ', key, sizeof key);) {
+        implied_value_of(old, was, key);
+        implied_value_of(now, is, key);
+        if (strcmp(old, now) != 0 && smoe_spec_acts(&own, key) && smoe_spec_acts(spec, key))
+            smoe_fail_more(&found, SMOE_USAGE,
+                           "%s: its own spec has %s=%s, and the spec has %s; --partial takes the "
+                           "weights all the same",
+                           smoe_safetensors_path(file), key, old, now);
+    }
+    return smoe_fail_found(err, &found);
+}
+
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
     implied x;
     smoe_err found = {0};
+    const char *own = smoe_safetensors_metadata(file, "smoe.spec");
+    if (own) return check_own(spec, file, own, err);
     if (smoe_safetensors_metadata(file, "smoe.version")) return 0;
     implied_of(&x, file);
     if (*x.other)

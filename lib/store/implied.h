@@ -13,9 +13,9 @@
  * none. */
 char *smoe_implied_spec(const smoe_safetensors *file);
 
-/* SMOE_USAGE if the configuration beside a file contradicts the spec; the message has the values to
- * write. SMOE_DATA if it asks for something that this program does not have. `pooled`: whether the
- * head, which training may replace, matters. */
+/* SMOE_USAGE if the configuration beside a file, or its own spec, contradicts the spec; the message
+ * has the values to write. SMOE_DATA if it asks for something that this program does not have.
+ * `pooled`: whether the head, which training may replace, matters. */
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) SMOE_MUST_CHECK;
 

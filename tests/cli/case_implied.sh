@@ -74,3 +74,11 @@ status 2 timeout 60 smoe eval saved >out 2>/dev/null
 status 0 smoe train tiny.yaml -q train.steps=2 -o run >/dev/null
 rm run/env.json && mkfifo run/env.json
 for command in "compare run run" "inspect run -q"; do status 0 timeout 60 smoe $command >/dev/null; done
+# A model of this program has a spec: what its tensors do not show must be as there, if it acts in both.
+status 2 smoe train tiny.yaml -n --init own.safetensors $keys model.heads=4 model.gelu=tanh 2>err
+grep -q 'own.safetensors: its own spec has model.heads=2, and the spec has 4; --partial takes the weights all the same$' err || fail "$(cat err)"
+grep -q 'its own spec has model.gelu=erf, and the spec has tanh' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -n --init own.safetensors --partial $keys model.heads=4 >/dev/null
+status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
+status 2 smoe sweep tiny.yaml --init soft.safetensors model.moe.scale_form=plain,exp -n 2>err
+grep -q 'its own spec has model.moe.scale_form=plain, and the spec has exp' err || fail "$(cat err)"
