@@ -378,17 +378,24 @@ static void implied_value_of(char value[64], const json_t *spec, const char *key
         snprintf(value, 64, "%.9g", json_number_value(at));
 }
 
+/* The spec that a file of this program carries, to be freed; false: none that can be read. */
+static bool implied_own(smoe_spec *own, const smoe_safetensors *file) {
+    const smoe_spec_text carried = {
+        .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
+    smoe_err ignored;
+    *own = (smoe_spec){0};
+    return carried.text && !smoe_spec_parse(own, &carried, NULL, 0, &ignored);
+}
+
 /* What tensors do not show of a model of this program must be as its own spec has it. */
-static int check_own(const smoe_spec *spec, const smoe_safetensors *file, const char *text,
-                     smoe_err *err) {
+static int check_own(const smoe_spec *spec, const smoe_safetensors *file, smoe_err *err) {
     static const char keys[] = "model.heads model.norm_eps model.gelu model.moe.l2_eps "
                                "model.moe.scale_form model.moe.gate model.moe.combine text.causal "
                                "text.pool text.padding text.norm_eps";
-    const smoe_spec_text carried = {.text = text, .label = "its spec", .trained = true};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec own;
-    smoe_err found = {0}, ignored;
+    smoe_err found = {0};
     char key[64], old[64], now[64];
-    if (smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return 0;
+    if (!implied_own(&own, file)) return 0;
     json_auto_t *was = smoe_spec_object(&own), *is = smoe_spec_object(spec);
     for (const char *rest = keys; smoe_text_next(&rest, ' ', key, sizeof key);) {
         implied_value_of(old, was, key);
@@ -407,9 +414,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     const char *path = smoe_safetensors_path(file);
     implied x;
     smoe_err found = {0};
-    const char *own = smoe_safetensors_metadata(file, "smoe.spec");
-    if (own) return check_own(spec, file, own, err);
-    if (smoe_safetensors_metadata(file, "smoe.version")) return 0;
+    if (smoe_safetensors_metadata(file, "smoe.version")) return check_own(spec, file, err);
     implied_of(&x, file);
     if (*x.other)
         return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
@@ -471,10 +476,31 @@ static char *guesses(const implied *x, const char *path) {
     return NULL;
 }
 
+static bool series_differ(const smoe_series *a, const smoe_series *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (fabs(smoe_series_at(a, i) - smoe_series_at(b, i)) > 1e-6) return true;
+    return false;
+}
+
+/* The remark about the pixels of a model of this program. */
+static char *own_remark(const smoe_spec *spec, const smoe_safetensors *file) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec own;
+    if (!implied_own(&own, file) ||
+        (!series_differ(&own.data.mean, &spec->data.mean, spec->data.channels) &&
+         !series_differ(&own.data.std, &spec->data.std, spec->data.channels)))
+        return NULL;
+    json_auto_t *was = smoe_spec_object(&own);
+    SMOE_FREED char *mean = smoe_json_dump(smoe_json_at(was, "data.mean"), 0);
+    SMOE_FREED char *std = smoe_json_dump(smoe_json_at(was, "data.std"), 0);
+    return smoe_text_format(
+        "%s: trained with other pixel values: its own spec has 'data.mean=%s' 'data.std=%s'",
+        smoe_safetensors_path(file), mean, std);
+}
+
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     implied x;
     const char *path = smoe_safetensors_path(file);
-    if (smoe_safetensors_metadata(file, "smoe.version")) return NULL;
+    if (smoe_safetensors_metadata(file, "smoe.version")) return own_remark(spec, file);
     implied_of(&x, file);
     if (!x.count) return NULL;
     const implied_key *mean = implied_find(&x, "data.mean"), *std = implied_find(&x, "data.std");

@@ -82,3 +82,8 @@ status 0 smoe train tiny.yaml -n --init own.safetensors --partial $keys model.he
 status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
 status 2 smoe sweep tiny.yaml --init soft.safetensors model.moe.scale_form=plain,exp -n 2>err
 grep -q 'its own spec has model.moe.scale_form=plain, and the spec has exp' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q --init soft.safetensors data.mean=0.3 train.steps=2 -o other 2>/dev/null >/dev/null
+grep -q "soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" other/log.txt || fail "$(cat other/log.txt)"
+status 0 smoe train tiny.yaml -q --init soft.safetensors 'data.mean=[0.5, 0.5, 0.5]' train.steps=2 -o same >/dev/null
+grep -q 'other pixel values' same/log.txt && fail "$(cat same/log.txt)"
+true
