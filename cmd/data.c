@@ -1,24 +1,14 @@
 /* smoe data: what the program sees in a data set: images by class and split, what is damaged, sizes
  * and modes, statistics of pixels, a contact sheet, and near duplicates between splits. */
-#include "cmd.h"
+#include "data.h"
 #include "data/archive.h"
-#include "data/survey.h"
 #include "draw/contact.h"
-#include "spec/schema.h"
 #include "spec/sources.h"
-
-#include <ctype.h>
-#include <math.h>
 
 enum { SPLITS = 3, SIDE = 64, SHOWN = 20, LISTED = 5 };
 static const char *const data_split_name[SPLITS] = {"train", "test", "val"};
 
-typedef struct split {
-    const char *name; /* NULL: it is not there */
-    smoe_dataset *set;
-    smoe_survey survey;
-    size_t *count; /* [classes] images that show a class */
-} split;
+typedef smoe_surveyed split;
 
 /* Images of split b that are nearly images of split a. */
 typedef struct near_pairs {
@@ -447,175 +437,6 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     return 0;
 }
 
-/* ---- --suggest: a spec that fits the data, with the reason for each choice ------------------- */
-
-typedef struct suggestion {
-    size_t images, classes, side, patch, width, depth, batch, epochs, steps;
-    size_t middle; /* the median of the shorter sides of the images; 0: not known */
-    bool digits;   /* grey: mirrored, they would be others */
-    bool several;  /* some images have several classes */
-} suggestion;
-
-/* Sizes of models by the images that there are to learn from. */
-static const struct {
-    size_t images, width, depth, epochs;
-} sizes[] = {{2000, 64, 4, 100},
-             {20000, 128, 6, 60},
-             {200000, 192, 8, 40},
-             {2000000, 384, 12, 20},
-             {SIZE_MAX, 512, 12, 10}};
-
-/* Sides by the images: no image is enlarged by much, and few images are shrunk to 64 pixels. */
-static const struct {
-    size_t side, from, images;
-} sides[] = {{32, 0, 0},      {48, 48, 0},       {64, 64, 0},
-             {96, 96, 20000}, {128, 128, 20000}, {224, 192, 20000}};
-
-static void suggest(suggestion *s, const data_job *job) {
-    const smoe_survey *survey = &job->split[0].survey;
-    size_t i = 0, side = 0, most;
-    *s = (suggestion){.images = smoe_dataset_images(job->split[0].set),
-                      .classes = smoe_dataset_classes(job->split[0].set),
-                      .digits = job->spec.data.channels == 1,
-                      .several = smoe_dataset_multi(job->split[0].set)};
-    if (survey->files)
-        s->middle = survey->width[1] < survey->height[1] ? survey->width[1] : survey->height[1];
-    /* 64 tokens, or 196 where many images teach them */
-    most = s->middle ? s->middle : s->digits ? 28 : 32;
-    while (side + 1 < sizeof sides / sizeof *sides && sides[side + 1].from <= most &&
-           sides[side + 1].images <= s->images)
-        side++;
-    s->side = sides[side].side;
-    s->patch = s->side == 224 ? 16 : s->side / 8;
-    while (s->images > sizes[i].images) i++;
-    s->width = sizes[i].width;
-    s->depth = sizes[i].depth;
-    s->epochs = sizes[i].epochs;
-    s->batch = s->images < 640 ? 16 : s->images < 20000 ? 64 : 128;
-    if (s->batch > s->images) s->batch = s->images;
-    s->steps = (s->epochs * s->images + s->batch - 1) / s->batch;
-}
-
-/* Whether a central square would leave out so much that images are better squashed. */
-static bool is_oblong(const data_job *job) {
-    return job->split[0].survey.cropped[0] > 0.15;
-}
-
-/* Reads the first split as the suggested spec does, since its pixels depend on the size. */
-static int look_again(data_job *job, const suggestion *s, smoe_scan *scan, smoe_err *err) {
-    split *first = &job->split[0];
-    smoe_data_spec *data = &job->spec.data;
-    smoe_fit_of_image fit = is_oblong(job) ? SMOE_IMAGE_SQUASH : SMOE_IMAGE_CROP;
-    if (data->image_size == s->side && data->fit == fit) return 0;
-    data->image_size = s->side;
-    data->fit = fit;
-    smoe_dataset_free(first->set);
-    smoe_survey_free(&first->survey);
-    first->set = NULL;
-    if (smoe_survey_open(&first->set, &job->spec, first->name, scan, err)) return -1;
-    return smoe_survey_of(&first->survey, first->set, scan, err);
-}
-
-/* The keys of the data that the user gave, besides those below. */
-static void put_given(FILE *out, const smoe_options *options) {
-    static const char *const own[] = {"data.source=", "data.path=",     "data.image_size=",
-                                      "data.mean=",   "data.std=",      "data.augment",
-                                      "data.fit=",    "data.channels=", "data.holdout="};
-    for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->assign[i], *equal = strchr(text, '=');
-        bool again =
-            strncmp(text, "data.", 5) != 0 || memchr(text, '.', (size_t)(equal - text)) != text + 4;
-        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-            again |= !strncmp(text, own[k], strlen(own[k]));
-        if (again) continue;
-        SMOE_FREED char *key = smoe_text_format("%.*s", (int)(equal - text), text);
-        int entry = smoe_schema_find(key);
-        bool named = entry >= 0 && smoe_schema[entry].kind == SMOE_KIND_PATH;
-        SMOE_FREED char *value = named ? smoe_value_quoted(equal + 1) : smoe_alloc_text(equal + 1);
-        fprintf(out, "  %s: %s  # as given\n", key + 5, value);
-    }
-}
-
-static void put_data(FILE *out, const suggestion *s, const data_job *job,
-                     const smoe_options *options) {
-    const smoe_data_spec *data = &job->spec.data;
-    const smoe_survey *survey = &job->split[0].survey;
-    char list[2][64] = {"", ""};
-    for (size_t c = 0; c < data->channels; c++)
-        for (int k = 0; k < 2; k++)
-            smoe_text_list(list[k], sizeof list[k], "%.4f",
-                           fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
-    SMOE_FREED char *path = smoe_value_quoted(data->path);
-    fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, path);
-    put_given(out, options);
-    if (data->holdout > 0)
-        fprintf(out, "  holdout: %g  # this share of the images is for evaluations\n",
-                data->holdout);
-    fprintf(out, "  channels: %zu\n", data->channels);
-    if (s->middle)
-        fprintf(out, "  image_size: %zu  # the median of the shorter sides is %zu pixels\n",
-                s->side, s->middle);
-    else
-        fprintf(out, "  image_size: %zu\n", s->side);
-    if (is_oblong(job))
-        fprintf(out, "  fit: squash  # a central square would leave out %.0f %% of the pixels\n",
-                100 * survey->cropped[0]);
-    fprintf(out, "  mean: [%s]  # of the pixels of %s at this size\n  std: [%s]\n", list[0],
-            job->split[0].name, list[1]);
-    fprintf(out, "  augment:\n    crop: %s  # %s\n    flip: %s  # %s\n",
-            s->side > 32 ? "inception" : "pad",
-            s->side > 32 ? "parts of the image, of any size" : "shifted by a few pixels",
-            s->digits ? "false" : "true",
-            s->digits ? "grey images may be digits or letters"
-                      : "if a mirrored image has the same class");
-}
-
-static void put_rest(FILE *out, const suggestion *s) {
-    size_t tokens = (s->side / s->patch) * (s->side / s->patch), experts = s->width < 128 ? 8 : 16;
-    size_t tenth = s->steps < 10 ? 1 : s->steps / 10;
-    fprintf(out,
-            "model:\n  variant: none\n  patch_size: %zu  # %zu tokens per image\n  width: %zu  # a "
-            "small model for %zu images\n  depth: %zu\n  mlp: %zu\n  heads: %zu\n  moe:\n    "
-            "layers: last-%zu  # the second half, as in Soft MoE\n    router: soft\n    experts: "
-            "%zu\n    total_slots: %zu  # at most one per token: the compute of the dense model\n",
-            s->patch, tokens, s->width, s->images, s->depth, 4 * s->width, s->width / 32,
-            s->depth / 2, experts, tokens / experts * experts);
-    fprintf(out,
-            "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: %s\n"
-            "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
-            "clip: 1.0}\n  schedule: {name: cosine, warmup: %zu}  # a tenth of the steps\n"
-            "  eval_every: %zu\n  checkpoint_every: %zu\n",
-            s->batch, s->steps, s->epochs, s->images,
-            s->several ? "sigmoid  # for images with several classes" : "softmax", tenth, tenth,
-            tenth);
-}
-
-static int data_suggest(data_job *job, const smoe_options *options, smoe_err *err) {
-    suggestion s;
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    SMOE_FREED char *text = NULL;
-    size_t size = 0;
-    if (!job->splits || !job->split[0].survey.looked)
-        return smoe_fail(err, SMOE_DATA, "%s: no images to suggest a spec for", job->path);
-    suggest(&s, job);
-    if (look_again(job, &s, options->scan, err)) return -1;
-    const char *name = basename(job->path);
-    FILE *out = smoe_alloc_stream(&text, &size);
-    fprintf(out, "# For %zu image%s of %zu class%s; smoe train -n shows what it costs.\n", s.images,
-            SMOE_S(s.images), s.classes, SMOE_ES(s.classes));
-    SMOE_FREED char *stem = smoe_text_format("%.*s", (int)strcspn(name, ". :#'\"{}[]\\"), name);
-    SMOE_FREED char *quoted = smoe_value_quoted(stem);
-    if (isalpha((unsigned char)*name)) fprintf(out, "name: %s\n", quoted);
-    put_data(out, &s, job, options);
-    put_rest(out, &s);
-    smoe_alloc_stream_close(out, &text);
-    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "the suggestion"}, NULL, 0,
-                        err))
-        return -1;
-    smoe_cmd_print(stdout, "%s", text);
-    return 0;
-}
-
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int data_show(const data_job *job, const smoe_options *options, smoe_err *err) {
@@ -680,7 +501,8 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
     data_compare(&job, options->against ? &against : NULL);
-    if (options->suggest ? data_suggest(&job, options, err) : data_show(&job, options, err))
+    if (options->suggest ? smoe_data_suggest(&job.split[0], &job.spec, job.path, options, err)
+                         : data_show(&job, options, err))
         return -1;
     return verdict(&job, err);
 }
