@@ -26,7 +26,7 @@ int smoe_foreign_rename(smoe_safetensors **made, const smoe_safetensors *file, c
 int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The tensors of a file in a fresh array, with what they borrow from the file and the array: as
- * they are, or with Hugging Face's names, qkv as the three that it has there. SMOE_USAGE lists
- * those that it has no names for. */
+ * they are, or with Hugging Face's names, qkv as the three that it has there. The array is the
+ * caller's after a failure too. SMOE_USAGE if there is no such name for a tensor. */
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
                          bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;

@@ -34,7 +34,7 @@ typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size
                                size_t count, void *out, smoe_err *err);
 
 struct smoe_tensor {
-    const char *name;
+    const char *name; /* is the first, by which tensors are sorted */
     smoe_dtype dtype;
     int ndim;
     size_t dim[SMOE_TENSOR_DIMS];
