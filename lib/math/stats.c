@@ -172,8 +172,10 @@ double smoe_stats_p(const smoe_paired *p, double distance) {
 
 double smoe_stats_p_equivalent(const smoe_paired *p, double margin) {
     double room = margin - fabs(p->mean), both = smoe_stats_p(p, room);
-    bool none = p->images && p->seeds_var == 0 && p->images_var == 0 && p->mean == 0;
-    if (none && margin > 0) return pow(fmax(1 - margin, 0), (double)p->images);
+    bool flat = p->seeds_var == 0 && p->images_var == 0; /* there is no spread to measure with */
+    if (flat && p->images && p->mean == 0 && margin > 0)
+        return pow(fmax(1 - margin, 0), (double)p->images);
+    if (flat && !p->images && room > 0) return pow(0.5, (double)p->n);
     return room < 0 ? 1 - both / 2 : both / 2;
 }
 

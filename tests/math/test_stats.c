@@ -167,6 +167,19 @@ static void equivalence_without_differences(void **state) {
     }
 }
 
+/* Values that all agree, without outcomes: n seeds within the margin by chance, with 2^-n. */
+static void equivalence_of_equal_seeds(void **state) {
+    (void)state;
+    const double none[8] = {0}, same[] = {0.005, 0.005, 0.005};
+    smoe_paired two = smoe_stats_paired(none, 2), eight = smoe_stats_paired(none, 8);
+    assert_true(smoe_stats_p_equivalent(&two, 0.01) == 1.0 / 4);
+    assert_true(smoe_stats_p_equivalent(&eight, 0.01) == 1.0 / 256);
+    smoe_paired three = smoe_stats_paired(same, 3);
+    assert_true(smoe_stats_p_equivalent(&three, 0.01) == 1.0 / 8);
+    assert_true(smoe_stats_p_equivalent(&three, 0.001) == 1);
+    assert_false(smoe_stats_p_equivalent(&eight, NAN) < 0.05); /* no margin is asked for */
+}
+
 /* Of four: 4 x 0.01, 3 x 0.02, the larger of that and 2 x 0.025, 0.9. Of six: times 6, 5, 4 and
  * 3. */
 static void holm_by_hand(void **state) {
@@ -362,6 +375,7 @@ int main(void) {
         cmocka_unit_test(the_rest_bounds_the_seeds),
         cmocka_unit_test(equivalence_by_hand),
         cmocka_unit_test(equivalence_without_differences),
+        cmocka_unit_test(equivalence_of_equal_seeds),
         cmocka_unit_test(holm_by_hand),
         cmocka_unit_test(intervals_have_the_truth),
         cmocka_unit_test(narrow_samples_have_the_truth),
