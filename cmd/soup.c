@@ -29,8 +29,13 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* Tensors of the same shapes can be those of different models: the routers, for example. A key that
- * only one has is new, and the other has its default. */
+/* Tensors of the same shapes can be those of different models: the routers, for example, or pixels
+ * on another scale. A key that only one has is new, and the other has its default. */
+static bool soup_must_agree(const char *key) {
+    return !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
+           !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
+}
+
 static int soup_check_model(const char *own, const char *text, const char *path, const char *first,
                             smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
@@ -40,11 +45,12 @@ static int soup_check_model(const char *own, const char *text, const char *path,
     smoe_runs_compare_json(&frame, "settings", NULL, a, b);
     for (size_t i = 0; i < frame.rows; i++) {
         const char *key = smoe_frame_text_at(&frame, i, 0);
-        if (!strncmp(key, "model.", 6) && *smoe_frame_text_at(&frame, i, 1) &&
+        if (soup_must_agree(key) && *smoe_frame_text_at(&frame, i, 1) &&
             *smoe_frame_text_at(&frame, i, 2))
             return smoe_fail(
                 err, SMOE_USAGE,
-                "%s: %s differs from that of %s; the models of a soup must have the same shape",
+                "%s: %s differs from that of %s; the models of a soup must have the same shape, "
+                "and get the same pixel values",
                 path, key, first);
     }
     return 0;

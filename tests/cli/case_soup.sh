@@ -38,6 +38,9 @@ grep -q 'start is a run; -o DIR names another folder' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -q model.moe.router=soft-uniform train.steps=4 -o other >/dev/null
 status 2 smoe soup start other 2>err
 grep -q 'other/ckpt/step_00000004/model.safetensors: model.moe.router differs from that of start/' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q data.mean=0.3 train.steps=4 -o brighter >/dev/null
+status 2 smoe soup start brighter 2>err
+grep -q 'brighter/ckpt/step_00000004/model.safetensors: data.mean differs from that of start/' err || fail "$(cat err)"
 status 0 smoe init tiny.yaml wide.safetensors model.width=8 -q >/dev/null
 status 2 smoe soup start wide.safetensors 2>err
 grep -q 'wide.safetensors: model.width differs from that of' err || fail "$(cat err)"
