@@ -18,8 +18,10 @@ enum {
     SLENDER = 144, /* or, where there are many and no cells, than this */
     TALL = 9 * 96, /* a figure on paper that is higher has more panels side by side */
     TITLE_HEIGHT = 40,
-    DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
-    BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
+    DOTS = 64,    /* rows of a line whose points are marked; more would be a thick line */
+    BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
+    TICKS = 64,   /* with numbers along an axis at most */
+    TICK = 32     /* bytes of such a number */
 };
 static const double LETTER = 0.62; /* mean width of a letter, as a share of the font's size */
 static const char soft[] = "#5d666f", pale[] = "#e2dfd9"; /* of axes; of the grid */
@@ -265,22 +267,70 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
+/* The number of a tick: "0.5", "250000", "16 M"; million, billion and trillion. */
+static size_t tick_text(char text[TICK], double v) {
+    static const char *const letter[] = {"", " M", " B", " T"};
+    size_t i = 0;
+    if (fabs(v) >= 1e6)
+        for (; fabs(v) >= 1e3 && (i + 1) < sizeof letter / sizeof *letter; i++) v /= i ? 1e3 : 1e6;
+    snprintf(text, TICK, "%g%s", v, letter[i]);
+    return strlen(text);
+}
+
 /* The distance of ticks whose numbers have room beside one another: twice that of the axis, or four
  * times ..., where a panel is narrow. */
 static double step_that_fits(const smoe_plot_axis *a, const layout *l) {
-    char low[32], high[32];
+    char text[TICK];
     double step = a->step, inner = (double)l->panel_width - 7 * l->font; /* beside the y axis */
     do {
         double from = ceil(a->low / step) * step;
-        int first = snprintf(low, sizeof low, "%g", from);
-        int second = snprintf(high, sizeof high, "%g", from + step);
-        int last = snprintf(high, sizeof high, "%g", floor(a->high / step) * step);
-        int longest = first > second ? first : second;
-        double letters = longest > last ? longest : last;
+        size_t first = tick_text(text, from), second = tick_text(text, from + step);
+        size_t last = tick_text(text, floor(a->high / step) * step);
+        double letters = (double)(first > second ? first : second);
+        letters = fmax(letters, (double)last);
         if ((a->high - a->low) / step * (letters * l->font * 0.65 + l->font) <= inner) return step;
         step *= 2;
     } while (step < a->high - a->low);
     return step / 2;
+}
+
+/* The ticks of a logarithmic axis: powers of its base, and of two decades also 2, 5, 20 ... */
+static size_t powers_of(double at[TICKS], const smoe_plot_axis *a) {
+    static const double between[] = {1, 2, 5};
+    size_t each = a->log == 10 && a->high < 100 * a->low ? 3 : 1, count = 0;
+    for (double p = floor(log(a->low) / log(a->log)); pow(a->log, p) <= a->high; p++)
+        for (size_t i = 0; i < each; i++) {
+            double v = between[i] * pow(a->log, p);
+            if (v >= a->low && v <= a->high && count < TICKS) at[count++] = v;
+        }
+    return count;
+}
+
+/* The ticks of a linear axis, at multiples of its step. */
+static size_t multiples_of(double at[TICKS], const smoe_plot_axis *a, double step) {
+    double low = fmin(a->low, a->high), high = fmax(a->low, a->high);
+    size_t count = 0;
+    for (double k = ceil(low / step - 1e-9); k * step <= high + 1e-9 * step && count < TICKS; k++)
+        at[count++] = k * step + 0.0; /* no -0 */
+    return count;
+}
+
+/* Numbers along an axis, every first, second ... as they have room. */
+static void put_numbers(FILE *out, const smoe_plot_axis *a, bool across, const layout *l) {
+    char text[TICK];
+    double at[TICKS], letters = 0;
+    double step = a->log ? 1 : across ? step_that_fits(a, l) : a->step;
+    size_t count = a->log ? powers_of(at, a) : multiples_of(at, a, step);
+    for (size_t i = 0; i < count; i++) letters = fmax(letters, (double)tick_text(text, at[i]));
+    double room = across ? LETTER * l->font * (letters + 1) : 1.2 * l->font;
+    double length = (double)(across ? l->panel_width : l->panel_height) - 7 * l->font;
+    size_t every = (size_t)fmax(1, ceil(room * (double)count / length));
+    fprintf(out, "set %ctics norotate (", across ? 'x' : 'y');
+    for (size_t i = 0; i < count; i += every) {
+        tick_text(text, at[i]);
+        fprintf(out, "%s'%s' %.10g", i ? ", " : "", text, at[i]);
+    }
+    fputs(")\n", out);
 }
 
 /* A label that is longer than its axis goes on in a second line, where its parenthesis begins. */
@@ -342,10 +392,8 @@ static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *
             fprintf(out, " %.10g", a->tick[i].at);
         }
         fputs(")\n", out);
-    } else if (a->log) {
-        fprintf(out, "set %ctics autofreq\n", axis);
     } else {
-        fprintf(out, "set %ctics %.10g\n", axis, axis == 'x' ? step_that_fits(a, l) : a->step);
+        put_numbers(out, a, across, l);
     }
 }
 

@@ -192,9 +192,17 @@ bool smoe_results_powers(double *value, size_t n) {
     return distinct > 2;
 }
 
+/* What the numbers of a metric are multiplied by on the x axis: exaFLOPs of small models become
+ * FLOPs. */
+static double factor_of_x(const figure *f) {
+    smoe_metric metric = smoe_metric_of_column(f->m->metric[f->x_metric], NULL);
+    return metric == SMOE_METRIC_TRAIN_EXAFLOP ? 1e18 : 1;
+}
+
 /* Where a group stands on the x axis, if that is a number. */
 static double place_of_group(const figure *f, size_t group) {
-    if (f->x == SIZE_MAX) return smoe_measures_stats(f->m, group, f->x_metric).mean;
+    if (f->x == SIZE_MAX)
+        return factor_of_x(f) * smoe_measures_stats(f->m, group, f->x_metric).mean;
     return f->numbers ? number_of(f, group, f->x) : NAN;
 }
 
@@ -299,7 +307,7 @@ static int order_points(const figure *f) {
     /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
      * the smallest. */
     bool powers = smoe_results_powers(x, n);
-    if (f->x == SIZE_MAX && n && x[0] > 0 && x[n - 1] > 3 * x[0]) return 10;
+    if (f->x == SIZE_MAX) return n && x[0] > 0 && x[n - 1] > 3 * x[0] ? 10 : 0;
     return powers ? 2 : 0;
 }
 
@@ -318,8 +326,9 @@ static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) 
     int log = order_points(f);
     char *label = f->panel->x.label, buf[SMOE_METRIC_KEY];
     snprintf(label, SMOE_PLOT_TEXT, "%s",
-             f->x == SIZE_MAX ? metric_words(f, f->m->metric[f->x_metric], buf)
-                              : column_words(f->sweep->column[f->x], buf));
+             f->x != SIZE_MAX      ? column_words(f->sweep->column[f->x], buf)
+             : factor_of_x(f) == 1 ? metric_words(f, f->m->metric[f->x_metric], buf)
+                                   : "training FLOPs");
     label_points(f, f->panel->y.label);
     return figure_plot(f, name, log, drawn, err);
 }

@@ -248,7 +248,7 @@ static void test_scripts(void **state) {
                               "(column(\"rank\")):(column(\"times_least\")) with linespoints lw 2 "
                               "lc rgb '#3f2c73' pt 7 ps 0.4 notitle"},
         {"combine_expert.gp", "'combine_expert.csv' every ::6::7 using (column(\"rank\"))"},
-        {"combine_expert.gp", "set xrange [1:2]\nset xtics 1\n"},
+        {"combine_expert.gp", "set xrange [1:2]\nset xtics norotate ('1' 1, '2' 2)\n"},
         {"dispatch_bands.gp", "'dispatch_bands.csv' every ::4::7 using "
                               "(column(\"rank\")):(column(\"p0.5\")):(column(\"p99.5\")) "
                               "with filledcurves"},

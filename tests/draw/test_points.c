@@ -12,17 +12,17 @@
 
 enum { LINES = 6 };
 
-/* The script of lines from (1, 1) to (2, 3), to be freed. The titles of the lines are
+/* The script of lines from (unit, 1) to (2 unit, 3), to be freed. The titles of the lines are
  * `title` and a digit; NULL: no titles. */
-static char *script_of(const char *title, const char *label, int log_x, bool share) {
+static char *script_of(const char *title, const char *label, int log_x, bool share, double unit) {
     SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {.name = "points", .title = "t"};
     smoe_panel *panel = smoe_plot_panel(&plot);
     for (size_t i = 0; i < LINES; i++) {
         smoe_mark *line = smoe_plot_points(panel);
         if (title) snprintf(line->name, sizeof line->name, "%s%zu", title, i);
         line->joined = !label;
-        smoe_plot_add_point(line, 1, share ? 0.4 : 1, 0.5, share);
-        smoe_plot_add_point(line, 2, share ? 0.6 : 3, share, share);
+        smoe_plot_add_point(line, unit, share ? 0.4 : 1, 0.5, share);
+        smoe_plot_add_point(line, 2 * unit, share ? 0.6 : 3, share, share);
     }
     for (int place = 2; label && place; place--) smoe_plot_name(&panel->x, place, label);
     strcpy(panel->x.label, "x");
@@ -53,7 +53,7 @@ static void test_height(void **state) {
                  {"router=experts-choice, lr=0.001", "size 580,532 "}};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        char *text = script_of(cases[i].title, NULL, 0, false);
+        char *text = script_of(cases[i].title, NULL, 0, false, 1);
         check_has(text, cases[i].size);
         free(text);
     }
@@ -64,26 +64,44 @@ static void test_height(void **state) {
  * logarithmic axis has space at its ends. */
 static void test_axes(void **state) {
     (void)state;
-    char *text = script_of("a", NULL, 2, false);
+    char *text = script_of("a", NULL, 2, false, 1);
     check_has(text, "$line0 << END\n1 1 0.5 1.5\n2 3 3 3\nEND\n");
-    check_has(text, "set logscale x 2\nset xrange [0.8333333333:2.4]\nset xtics autofreq\n");
+    check_has(text, "set logscale x 2\nset xrange [0.8333333333:2.4]\n"
+                    "set xtics norotate ('1' 1, '2' 2)\n");
     check_has(text, "set yrange [0.5:3]\n");
     check_has(text, "$line0 using 1:2 with linespoints ");
     check_has(text, "$line0 using 1:2:3:4 with yerrorbars ");
     free(text);
-    text = script_of("a", "it's", 0, false);
+    text = script_of("a", "it's", 0, false, 1);
     check_has(text, "set xrange [0.5:2.5]\nset xtics norotate ('it''s' 1, 'it''s' 2)\n");
     check_has(text, "$line0 using 1:2 with points ");
     free(text);
-    text = script_of("a", "a name that is much too long for half of the picture", 0, false);
+    text = script_of("a", "a name that is much too long for half of the picture", 0, false, 1);
     check_has(text, "set xtics rotate by 30 right ('a name");
+    free(text);
+}
+
+/* Large numbers have words, with 2 and 5 between powers of ten where there are few of these; linear
+ * axes have as many as have room. */
+static void test_numbers(void **state) {
+    (void)state;
+    char *text = script_of("a", NULL, 10, false, 8e6);
+    check_has(text, "set xrange [6666666.667:19200000]\nset xtics norotate ('10 M' 10000000)\n");
+    free(text);
+    text = script_of("a", NULL, 0, false, 8e8);
+    check_has(text, "set xtics norotate ('800 M' 800000000, '1 B' 1000000000, '1.2 B' 1200000000, "
+                    "'1.4 B' 1400000000, '1.6 B' 1600000000)\n");
+    check_has(text, "set ytics norotate ('0.5' 0.5, '1' 1, '1.5' 1.5, '2' 2, '2.5' 2.5, '3' 3)\n");
+    free(text);
+    text = script_of("a", NULL, 0, false, 1e5);
+    check_has(text, "'100000' 100000, ");
     free(text);
 }
 
 /* Bars of shares end at 0 and 1. */
 static void test_shares(void **state) {
     (void)state;
-    char *text = script_of("a", NULL, 0, true);
+    char *text = script_of("a", NULL, 0, true, 1);
     check_has(text, "$line0 << END\n1 0.4 0 0.9\n2 0.6 0 1\nEND\n");
     check_has(text, "set yrange [0:1]\n");
     free(text);
@@ -91,6 +109,7 @@ static void test_shares(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_axes),
+                                       cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
