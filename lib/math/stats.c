@@ -99,8 +99,13 @@ double smoe_stats_t_quantile(double p, double freedom) {
     return (low + high) / 2;
 }
 
+/* A mean that is smaller than this share of the standard deviation is 0. Differences of shares are
+ * rounded by 1e-16, so that values that cancel may leave 1e-17. */
+static const double stats_rounding = 1e-10;
+
 smoe_paired smoe_stats_paired(const double *value, size_t n) {
     smoe_stats s = smoe_stats_of(value, n);
+    if (fabs(s.mean) <= stats_rounding * s.sd) s.mean = 0;
     smoe_paired p = {.n = s.n, .mean = s.mean, .seeds_var = s.sd * s.sd / (double)s.n};
     p.half = p.seeds_half = smoe_stats_half(&p, LEVEL);
     p.distinguishable = fabs(p.mean) > p.half;

@@ -85,6 +85,15 @@ static void seeds_by_hand(void **state) {
     assert_close(smoe_stats_p(&p, p.mean), 1 - sqrt(75.0 / 77), 1e-12);
 }
 
+/* 0.1 and -0.1 as differences of doubles, which are rounded: their sum is -2.8e-17, their mean 0. */
+static void values_that_cancel(void **state) {
+    (void)state;
+    const double rest[] = {0.3 - 0.2, 0.1 - 0.2}, little[] = {1, -1 + 1e-6};
+    assert_true(rest[0] + rest[1] != 0);
+    assert_true(smoe_stats_paired(rest, 2).mean == 0);
+    assert_true(smoe_stats_paired(little, 2).mean > 0);
+}
+
 static void one_seed_has_no_interval(void **state) {
     (void)state;
     const double one[] = {8}, same[] = {0, 0}, sure[] = {1, 1}, d[] = {7, 9};
@@ -370,6 +379,7 @@ int main(void) {
         cmocka_unit_test(mean_and_deviation),
         cmocka_unit_test(medians),
         cmocka_unit_test(seeds_by_hand),
+        cmocka_unit_test(values_that_cancel),
         cmocka_unit_test(one_seed_has_no_interval),
         cmocka_unit_test(seeds_and_images_by_hand),
         cmocka_unit_test(the_rest_bounds_the_seeds),
