@@ -141,7 +141,9 @@ static void test_refusals(void **state) {
     const int64_t whole[] = {1, 2};
     t = (smoe_tensor){
         .name = "n", .dtype = SMOE_DTYPE_I64, .ndim = 1, .dim = {2}, .size = 2, .data = whole};
-    refused(state, &t, SMOE_DTYPE_BF16, "bad: tensor n: dtype I64, expected F32, F16, BF16 or F64");
+    refused(
+        state, &t, SMOE_DTYPE_BF16,
+        "bad: tensor n: dtype I64, expected F32, F16, BF16 or F64; save tensor.float() instead");
     free(x);
 }
 

@@ -170,7 +170,8 @@ static void test_params_faults_in_one_pass(void **state) {
     assert_int_equal(err.lines, 4);
     assert_string_equal(err.text,
                         "f: tensor w: shape [1, 2], expected [2, 1]\n"
-                        "f: tensor s: dtype I64, expected F32, F16, BF16 or F64\n"
+                        "f: tensor s: dtype I64, expected F32, F16, BF16 or F64; save "
+                        "tensor.float() instead\n"
                         "f: tensor b [2]: missing\n"
                         "f: tensor fc_norm.weight [3]: unknown, the model has none of this name");
     /* partial allows missing and unknown tensors, and nothing else */
