@@ -219,7 +219,7 @@ static bool choose_number(const char **at, unsigned long long *to) {
 static int choose_part(smoe_sweep *sweep, const char *part, const char *from, smoe_err *err) {
     unsigned long long first = 0, last;
     const char *at = part;
-    bool good = choose_number(&at, &first), found = false;
+    bool good = choose_number(&at, &first), begins = false, ends = false;
     last = first;
     if (good && *at == '-') {
         at++;
@@ -234,11 +234,13 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
         unsigned long long n = smoe_trial_number(&sweep->trial[i]);
         if (n < first || n > last) continue;
         sweep->trial[i].left_out = false;
-        found = true;
+        begins |= n == first;
+        ends |= n == last;
     }
-    if (found) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s: '%s': no cell of %s has that number", from, part,
-                     sweep->name);
+    if (begins && ends) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: '%s': %s has no cell %llu; --dry-run and --status list its cells", from,
+                     part, sweep->name, begins ? last : first);
 }
 
 int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {

@@ -29,7 +29,7 @@ smoe sweep --status few >out
 [ "$(grep -c ,done, few/results.csv)" -eq 3 ] || fail "$(cat few/results.csv)"
 status 0 smoe sweep --resume few -q >/dev/null
 same_sweep whole few
-for list in 4 1-9x 3-1 +1; do
+for list in 4 1-9x 3-1 +1 0-99999999999 3-4; do
     status 2 smoe sweep tiny.yaml $more -q -o none --cells "$list" 2>err
     grep -q "^smoe sweep: --cells: '$list': " err && [ ! -e none ] || fail "$list: $(cat err; ls none)"
 done
