@@ -134,8 +134,10 @@ int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
 int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) {
     smoe_checkpoints_path ckpt, building;
     smoe_checkpoints_new(&building, dir, step, NULL);
-    if (mkdir(ckpt_path(&ckpt, dir, ""), 0777) && errno != EEXIST)
+    bool made = !mkdir(ckpt_path(&ckpt, dir, ""), 0777);
+    if (!made && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
+    if (made && smoe_file_sync(dir, err)) return -1;
     if (smoe_file_remove(building.path, err)) return -1;
     if (!mkdir(building.path, 0777)) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", building.path);

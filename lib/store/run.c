@@ -249,8 +249,6 @@ static int records_empty(smoe_run *run, smoe_err *err) {
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
     if (smoe_checkpoints_remove(run->dir, err)) return -1;
-    if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (smoe_file_sync(run->dir, err)) return -1;
     if (records_empty(run, err)) return -1;
     static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};

@@ -175,6 +175,7 @@ static void test_other_folders_are_not_checkpoints(void **state) {
     run_folder *r = *state;
     static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 0, 0, 2), 0); /* makes ckpt */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[SCRATCH_PATH + 32];
         snprintf(path, sizeof path, "%s/ckpt/%s", r->run, names[i]);

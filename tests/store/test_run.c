@@ -72,7 +72,7 @@ static void test_new_run(void **state) {
     snprintf(status, sizeof status, "done %ld %s\n", (long)getpid(), host);
     run_folder_assert_file(r, "STATUS", status);
     assert_int_equal(scratch_entries(r->run),
-                     7); /* spec env metrics log STATUS ckpt MANIFEST, no temporary file */
+                     6); /* spec env metrics log STATUS MANIFEST, no ckpt and no temporary file */
 }
 
 static void test_new_is_exclusive(void **state) {

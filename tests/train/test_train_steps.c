@@ -210,7 +210,7 @@ static void a_gradient_that_is_no_number(void **state) {
     assert_int_equal(j.result.step, 0);
     char ckpt[2 * SCRATCH_PATH];
     snprintf(ckpt, sizeof ckpt, "%s/ckpt", j.dir);
-    assert_int_equal(scratch_entries(ckpt), 0);
+    assert_int_equal(access(ckpt, F_OK), -1);
     training_end(&j);
 }
 
