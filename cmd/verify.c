@@ -6,11 +6,13 @@
 #include "tensors/npy.h"
 #include "tensors/shards.h"
 #include "store/verify.h"
+#include "compare/outcomes.h"
 #include "sweep/evaluations.h"
 #include "sweep/kept.h"
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
+#include <math.h>
 #include <unistd.h>
 
 typedef struct shown {
@@ -97,14 +99,14 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     }
 }
 
-/* Whether that is what smoe sweep --pack leaves of a run: which images it got right. */
+/* Whether that is what smoe sweep --pack leaves of a run: the outcomes of its images. */
 static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
     SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
-    SMOE_FREED void *right = NULL;
-    size_t images;
+    SMOE_FREED float *outcome = NULL;
+    size_t images = 0;
     smoe_err ignored;
     return !smoe_file_holds(dir, "metrics.jsonl") &&
-           !smoe_npy_read(path, "|b1", &right, 1, &images, &ignored);
+           !smoe_outcomes_read(&outcome, &images, path, 0, NAN, &ignored) && outcome;
 }
 
 static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
@@ -119,7 +121,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
         smoe_verify_say(v, trial->name, true, "%s, %s", done ? "done" : "failed",
                         trial->sealed ? "unchanged" : "without a digest; contents not checked");
     if (done && is_packed(sweep, i, dir))
-        smoe_verify_say(v, dir, true, "packed: which images it got right, without the run");
+        smoe_verify_say(v, dir, true, "packed: the outcomes of its images, without the run");
     else if (smoe_file_is_folder(dir))
         smoe_verify_run(v, dir);
     else if (done)

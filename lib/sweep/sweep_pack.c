@@ -16,6 +16,7 @@ typedef struct pack {
     struct archive *archive;
     smoe_err *err;
     const char *path, *dir;
+    bool losses; /* of each image; without them a contrast of losses would have another p-value */
 } pack;
 
 /* Of a file that cannot be written, libarchive's text does not say why. */
@@ -49,13 +50,20 @@ static int add_file(pack *p, const char *name) {
     return sweep_pack_add(p, name, text, size);
 }
 
-/* Adds which images a trial got right, if its outcomes exist. */
+static bool judges_losses(const smoe_sweep_plan *plan) {
+    for (size_t i = 0; i < plan->primaries; i++)
+        if (smoe_outcomes_column(plan->primary[i].measure) == 1) return true;
+    return false;
+}
+
+/* Adds which images a trial got right, or also their losses, if its outcomes exist. */
 static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
     SMOE_FREED float *outcome = NULL;
     size_t images = 0, size = 0;
     if (smoe_outcomes_read(&outcome, &images, path, 0, NAN, p->err)) return -1;
     if (!outcome) return 0;
+    if (p->losses) return add_file(p, path + strlen(p->dir) + 1);
     SMOE_FREED uint8_t *right = smoe_alloc(images, 1);
     for (size_t k = 0; k < images; k++) right[k] = outcome[k] > 0;
     SMOE_FREED void *npy = smoe_npy_make(&size, "|b1", right, 1, &images);
@@ -99,7 +107,7 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
 }
 
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
-    pack p = {.path = path, .dir = sweep->dir, .err = err};
+    pack p = {.path = path, .dir = sweep->dir, .err = err, .losses = judges_losses(&sweep->plan)};
     smoe_file file;
     if (smoe_file_create(&file, path, err)) return -1;
     p.archive = archive_write_new();
