@@ -5,7 +5,7 @@
 #include "draw/contact.h"
 #include "spec/sources.h"
 
-enum { SPLITS = 3, SIDE = 64, SHOWN = 20, LISTED = 5 };
+enum { SPLITS = 3, SIDE = 64, SMALL = 32, SHOWN = 20, LISTED = 5 };
 static const char *const data_split_name[SPLITS] = {"train", "test", "val"};
 
 typedef smoe_surveyed split;
@@ -68,10 +68,11 @@ static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *
     for (size_t i = 0; i < options->overrides; i++)
         given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
     const char *source = given ? "image-folder" : smoe_sources[guess(path, options->scan)].name;
-    bool grey = !strcmp(source, "idx");
-    json_auto_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
-                                  "source", source, "path", path, "image_size", SIDE, "channels",
-                                  grey ? 1 : 3, "model", "patch_size", 1);
+    bool grey = !strcmp(source, "idx"), small = grey || !strncmp(source, "cifar", 5);
+    json_auto_t *spec =
+        json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data", "source",
+                  source, "path", path, "image_size", small ? SMALL : SIDE, "channels",
+                  grey ? 1 : 3, "model", "patch_size", 1);
     SMOE_FREED char *text = spec ? json_dumps(spec, 0) : NULL;
     return text ? smoe_spec_parse(&job->spec, &(smoe_spec_text){.text = text, .label = path},
                                   options->assign, options->overrides, err)
