@@ -231,7 +231,8 @@ static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s, unsig
         snprintf(path, sizeof path, "metrics:%s:%s", metric, parts[i]);
         smoe_cell_number(frame, name, value[i], .path = path, .where = SMOE_IN_FILES);
     }
-    bool spread = s.n > 1 && s.sd != 0; /* parameters, FLOPs: the same for all seeds */
+    /* parameters, FLOPs: the same for all seeds, but for the rounding of their mean */
+    bool spread = s.n > 1 && s.sd > 1e-12 * fabs(s.mean);
     snprintf(text, sizeof text,
              spread    ? "%.4g \xc2\xb1 %.2g"
              : s.n > 1 ? "%.6g"
