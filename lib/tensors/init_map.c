@@ -512,12 +512,15 @@ void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     }
     experts &= file_has(from, of_dense);
     dense &= file_has(from, of_experts);
+    bool token = file_has(from, "cls_token") && !smoe_params_find(params, "cls_token");
     names_put(out, "; missing: ", s.name, missing);
     unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return;
-    smoe_fail_more(err, SMOE_DATA, "%s: differs from the model of the spec before the head: %s. %s",
+    smoe_fail_more(err, SMOE_DATA,
+                   "%s: differs from the model of the spec before the head: %s. %s%s",
                    smoe_safetensors_path(from->file), text + strspn(text, "; "),
+                   token ? "model.head=token has a class token; " : "",
                    from->fit == SMOE_FIT_UPCYCLE
                        ? "--upcycle makes experts from an MLP, but no shared or universal ones"
                    : experts ? "--upcycle makes experts from a dense MLP, --partial starts from "
