@@ -73,28 +73,25 @@ static int look_again(smoe_surveyed *first, smoe_spec *spec, const suggestion *s
     return smoe_survey_of(&first->survey, first->set, scan, err);
 }
 
-/* The keys of the data that the user gave, besides those below. */
-static void put_given(FILE *out, const smoe_options *options) {
-    static const char *const own[] = {"data.source=", "data.path=",     "data.image_size=",
-                                      "data.mean=",   "data.std=",      "data.augment",
-                                      "data.fit=",    "data.channels=", "data.holdout="};
-    for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->assign[i], *equal = strchr(text, '=');
-        bool again =
-            strncmp(text, "data.", 5) != 0 || memchr(text, '.', (size_t)(equal - text)) != text + 4;
-        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-            again |= !strncmp(text, own[k], strlen(own[k]));
+/* The keys of the data that the spec or the command line gives, besides those below. */
+static void put_given(FILE *out, const smoe_spec *spec) {
+    static const char *const own[] = {"source", "path", "image_size", "mean",
+                                      "std",    "fit",  "channels",   "holdout"};
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        const char *key = smoe_schema[i].key;
+        bool again = strncmp(key, "data.", 5) != 0 || strchr(key + 5, '.') ||
+                     spec->origin[i].kind < SMOE_FROM_FILE;
+        for (size_t k = 0; k < sizeof own / sizeof *own && !again; k++)
+            again = !strcmp(key + 5, own[k]);
         if (again) continue;
-        SMOE_FREED char *key = smoe_text_format("%.*s", (int)(equal - text), text);
-        int entry = smoe_schema_find(key);
-        bool named = entry >= 0 && smoe_schema[entry].kind == SMOE_KIND_PATH;
-        SMOE_FREED char *value = named ? smoe_value_quoted(equal + 1) : smoe_alloc_text(equal + 1);
+        SMOE_FREED char *value = smoe_value_yaml(spec, &smoe_schema[i]);
         fprintf(out, "  %s: %s  # as given\n", key + 5, value);
     }
 }
 
 static void put_data(FILE *out, const suggestion *s, const smoe_surveyed *first,
-                     const smoe_data_spec *data, const smoe_options *options) {
+                     const smoe_spec *spec) {
+    const smoe_data_spec *data = &spec->data;
     const smoe_survey *survey = &first->survey;
     char list[2][64] = {"", ""};
     for (size_t c = 0; c < data->channels; c++)
@@ -103,7 +100,7 @@ static void put_data(FILE *out, const suggestion *s, const smoe_surveyed *first,
                            fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
     SMOE_FREED char *path = smoe_value_quoted(data->path);
     fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, path);
-    put_given(out, options);
+    put_given(out, spec);
     if (data->holdout > 0)
         fprintf(out, "  holdout: %g  # this share of the images is for evaluations\n",
                 data->holdout);
@@ -163,7 +160,7 @@ int smoe_data_suggest(smoe_surveyed *first, smoe_spec *spec, const char *path,
     SMOE_FREED char *stem = smoe_text_format("%.*s", (int)strcspn(name, ". :#'\"{}[]\\"), name);
     SMOE_FREED char *quoted = smoe_value_quoted(stem);
     if (isalpha((unsigned char)*name)) fprintf(out, "name: %s\n", quoted);
-    put_data(out, &s, first, &spec->data, options);
+    put_data(out, &s, first, spec);
     put_rest(out, &s);
     smoe_alloc_stream_close(out, &text);
     if (smoe_spec_parse(&parsed, &(smoe_spec_text){.text = text, .label = "the suggestion"}, NULL,

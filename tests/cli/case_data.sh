@@ -56,6 +56,16 @@ for name in 'a: b' 'x #y' '[z]' null 'end ' '- d' '"q' '{br'; do
     grep -q '^  loss: sigmoid  # for images with several classes$' odd/spec.yaml || fail "$name: $(cat odd/spec.yaml)"
 done
 grep -q '^  loss: softmax$' small.yaml || fail "$(cat small.yaml)"
+# what a spec says of its data holds for the suggestion too
+echo train/ape/1.png >twice.txt
+printf 'data: {source: image-folder, path: photos, limit: 14, exclude: twice.txt, resize: bicubic, on_error: skip}\n' >given.yaml
+status 0 smoe data given.yaml --suggest >suggested.yaml
+for key in 'limit: 14' 'resize: bicubic' "exclude: $PWD/twice.txt" 'on_error: skip'; do
+    grep -qFx "  $key  # as given" suggested.yaml || fail "$key: $(cat suggested.yaml)"
+done
+head -1 suggested.yaml | grep -q '^# For 13 images' || fail "$(cat suggested.yaml)"
+smoe data suggested.yaml >out
+grep -q '^train  *13 ' out || fail "other images than those of the suggestion: $(cat out)"
 printf 'data: {source: image-folder, path: photos}\n' >bare.yaml
 status 0 smoe train bare.yaml -n train.steps=5000 >out
 grep -q '^remark .* epochs of the same 16 images, without data.augment$' out && grep -q '^remark .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
