@@ -440,6 +440,18 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     smoe_frame_end(table);
 }
 
+/* The rows as they are written in a spec: the settings and the values that were found. */
+static void tune_zip(smoe_result *result, const smoe_frame *table) {
+    smoe_result_line(result, NULL, "sweep.zip of a spec that trains with these values:");
+    for (size_t c = 0; table->column[c].text; c++) {
+        if (!strncmp(table->column[c].name, SMOE_EVALUATED, strlen(SMOE_EVALUATED))) continue;
+        smoe_result_line(result, NULL, "  %s: [", table->column[c].name);
+        for (size_t r = 0; r < table->rows; r++)
+            smoe_result_more(result, "%s%s", r ? ", " : "", smoe_frame_text_at(table, r, c));
+        smoe_result_more(result, "]");
+    }
+}
+
 static int fail_tune(const smoe_sweep *sweep, size_t seed, const char *key, smoe_err *err) {
     char keys[256] = "";
     for (size_t c = 0; c < sweep->columns; c++)
@@ -472,6 +484,7 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
                          "%s: no results on the split val; tune on images held out of training: "
                          "eval.split=val, or sweep.evaluate with eval.split of val and test",
                          sweep->dir);
+    if (table->rows > 1) tune_zip(&result, table);
     return smoe_cmd_emit(&result, options, err);
 }
 

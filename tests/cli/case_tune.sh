@@ -20,7 +20,10 @@ sweep: {grid: {train.optimizer.lr: [1e-5, 1e-2], model.depth: [1, 2]}, seeds: [0
 END
 status 0 smoe sweep rates.yaml -q -o own >/dev/null
 status 0 smoe sweep own --tune train.optimizer.lr >out
-[ "$(wc -l <out)" -eq 3 ] && grep -c ' 1e-2 .* 2 *2 *highest$' out | grep -qx 2 || fail "$(cat out)"
+[ "$(grep -n -A 3 '^sweep.zip ' out)" = "5:sweep.zip of a spec that trains with these values:
+6-  model.depth: [1, 2]
+7-  train.optimizer.lr: [1e-2, 1e-2]" ] || fail "the zip: $(cat out)"
+grep -c ' 1e-2 .* 2 *2 *highest$' out | grep -qx 2 || fail "$(cat out)"
 mean=$(sed 's/^"[^"]*",//' own/results.csv | awk -F, 'NR == 1 { for (i = 2; i <= NF; i++) at[$i] = i - 1; next } $at["train.optimizer.lr"] == "1e-2" && $at["model.depth"] == 2 { s += $at["precision_at_1"]; n++ } END { printf "%.6g", s / n }')
 status 0 smoe sweep own --tune train.optimizer.lr --json >json
 [ "$(sed -n 's/^ *"precision_at_1": \([^,]*\),$/\1/p' json | sed -n 2p | awk '{ printf "%.6g", $1 }')" = "$mean" ] || fail "$mean, but $(cat json)"
@@ -42,4 +45,4 @@ grep -q 'tested: no results on the split val; tune on images held out of trainin
 # evaluations on val beside those on test are as good
 status 0 smoe sweep tested.yaml evaluate.eval.split=test,val -q -o both >/dev/null
 status 0 smoe sweep both --tune train.optimizer.lr >out
-[ "$(grep -c ' val ' out)" -eq 2 ] && [ "$(wc -l <out)" -eq 3 ] || fail "$(cat out)"
+[ "$(grep -c ' val ' out)" -eq 2 ] && [ "$(wc -l <out)" -eq 7 ] || fail "$(cat out)"
