@@ -464,12 +464,15 @@ static bool pixels_differ(implied *x, const char *key, const smoe_series *series
 static char *guesses(const implied *x, const char *path) {
     char *text = NULL;
     size_t size, open = 0;
+    bool pixels = false; /* are known */
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "%s: taken from the spec, because the file does not contain it:", path);
-    for (size_t i = 0; i < x->count; i++)
+    for (size_t i = 0; i < x->count; i++) {
         if (x->key[i].from == GUESS && !strncmp(x->key[i].key, "model.", 6))
             fprintf(out, "%s %s", open++ ? "," : "", x->key[i].key);
-    fputs(", the order of norms, rotary positions", out);
+        pixels |= x->key[i].from && *x->key[i].from && !strcmp(x->key[i].key, "data.mean");
+    }
+    fprintf(out, ", the order of norms, rotary positions%s", pixels ? "" : ", data.mean, data.std");
     smoe_alloc_stream_close(out, &text);
     if (open) return text;
     free(text);

@@ -14,7 +14,7 @@ sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/; s/norm_eps: 1e-05 .*/norm
 [ "$(smoe eval vit.safetensors -q --spec implied.yaml data.limit=100 | sed -n 's/^loss *//p')" = \
     "$(smoe eval own.safetensors -q data.limit=100 | sed -n 's/^loss *//p')" ] || fail "another model: $(cat implied.yaml)"
 status 0 smoe eval vit.safetensors --spec implied.yaml data.limit=100 >/dev/null 2>err
-grep -q 'vit.safetensors: taken from the spec, because the file does not contain it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms' err || fail "$(cat err)"
+grep -q 'vit.safetensors: taken from the spec, because the file does not contain it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms, rotary positions, data.mean, data.std$' err || fail "$(cat err)"
 # A configuration of transformers: what shapes do not show must agree.
 mkdir saved && cp vit.safetensors saved/model.safetensors
 printf '{"hidden_size": 16, "layer_norm_eps": 1e-12, "num_attention_heads": 2, "hidden_act": "gelu"}' >saved/config.json
