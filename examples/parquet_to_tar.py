@@ -5,9 +5,11 @@ data.source image-folder reads: SPLIT/CLASS/NUMBER.jpg, and so on. Needs pyarrow
     parquet_to_tar.py OUT.tar train= train-*.parquet test= test-*.parquet [image=COLUMN] [label=COLUMN]
 
 Image bytes are copied as they are. Names of classes come from the files where they have them, else
-they are the numbers. What is neither JPEG, PNG nor WebP, or has no label, is an error."""
+they are the numbers. What is neither JPEG, PNG nor WebP, or has no label, is an error. OUT.tar appears
+when it is complete; until then it is OUT.tar.part."""
 import io
 import json
+import os
 import sys
 import tarfile
 
@@ -91,9 +93,10 @@ def main(words):
         else:
             fail(f"{word}: of which split? write train= before it")
     numbers = {}
-    with tarfile.open(words[0], "w") as out:
+    with tarfile.open(words[0] + ".part", "w") as out:
         for split, path in files:
             numbers[split] = copy(out, split, path, given, numbers.get(split, 0))
+    os.replace(words[0] + ".part", words[0])
     print(words[0] + ": " + ", ".join(f"{n} images of {s}" for s, n in numbers.items()))
 
 

@@ -20,3 +20,16 @@ grep -q '40 images of train, 20 images of test' out || fail "of the converter: $
 tar -tf out.tar | grep -q '^train/b_e/00000039.png$' || fail "names: $(tar -tf out.tar | head)"
 tar -xOf out.tar train/ape/00000000.png | cmp - photos/ape/0.png || fail "bytes"
 status 0 smoe train tiny.yaml -q data.source=image-folder data.path=out.tar data.limit=0 train.steps=4 -o parquet >/dev/null
+# A row that cannot be copied leaves no archive of the rows before it, and an earlier archive as it was.
+python3 - <<'END'
+import pyarrow, pyarrow.parquet
+image = [{"bytes": b"\x89PNG", "path": None}, {"bytes": b"BM", "path": None}]
+pyarrow.parquet.write_table(pyarrow.table({"image": image, "label": [0, 1]}), "bad.parquet")
+END
+cp out.tar before.tar
+for out in out.tar none.tar; do
+    status 1 python3 "$ROOT/examples/parquet_to_tar.py" $out train= bad.parquet 2>err
+    grep -q 'bad.parquet: row 1: neither a JPEG' err || fail "$(cat err)"
+done
+cmp out.tar before.tar || fail "an archive was replaced by a part of another"
+[ ! -e none.tar ] || fail "an archive with the first rows only"
