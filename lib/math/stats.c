@@ -99,13 +99,14 @@ double smoe_stats_t_quantile(double p, double freedom) {
     return (low + high) / 2;
 }
 
-/* A mean that is smaller than this share of the standard deviation is 0. Differences of shares are
- * rounded by 1e-16, so that values that cancel may leave 1e-17. */
+/* A mean that is smaller than this share of the standard deviation is 0, and the other way round.
+ * Differences of shares are rounded by 1e-16, so that values that cancel may leave 1e-17. */
 static const double stats_rounding = 1e-10;
 
 smoe_paired smoe_stats_paired(const double *value, size_t n) {
     smoe_stats s = smoe_stats_of(value, n);
     if (fabs(s.mean) <= stats_rounding * s.sd) s.mean = 0;
+    if (s.sd <= stats_rounding * fabs(s.mean)) s.sd = 0; /* as of 0.505 - 0.5 and 0.205 - 0.2 */
     smoe_paired p = {.n = s.n, .mean = s.mean, .seeds_var = s.sd * s.sd / (double)s.n};
     p.half = p.seeds_half = smoe_stats_half(&p, LEVEL);
     p.distinguishable = fabs(p.mean) > p.half;
@@ -162,7 +163,8 @@ double smoe_stats_p(const smoe_paired *p, double distance) {
     double low = 0, high = 1;
     distance = fabs(distance);
     if (p->n < 2 || !isfinite(distance)) return NAN;
-    if (!(p->seeds_var + p->images_var > 0)) return distance > 0 ? 0 : 1;
+    if (!(p->seeds_var + p->images_var > 0)) /* no spread: all images agree, or all seeds */
+        return !(distance > 0) ? 1 : p->images ? 0 : pow(0.5, (double)p->n - 1);
     if (!(p->images_var > 0))
         return 2 * smoe_stats_t_cdf(-distance / sqrt(p->seeds_var), (double)(p->n - 1));
     for (int i = 0; i < 48; i++) {
@@ -177,10 +179,8 @@ double smoe_stats_p(const smoe_paired *p, double distance) {
 
 double smoe_stats_p_equivalent(const smoe_paired *p, double margin) {
     double room = margin - fabs(p->mean), both = smoe_stats_p(p, room);
-    bool flat = p->seeds_var == 0 && p->images_var == 0; /* there is no spread to measure with */
-    if (flat && p->images && p->mean == 0 && margin > 0)
-        return pow(fmax(1 - margin, 0), (double)p->images);
-    if (flat && !p->images && room > 0) return pow(0.5, (double)p->n);
+    bool none = p->images && p->seeds_var == 0 && p->images_var == 0 && p->mean == 0;
+    if (none && margin > 0) return pow(fmax(1 - margin, 0), (double)p->images);
     return room < 0 ? 1 - both / 2 : both / 2;
 }
 

@@ -68,15 +68,16 @@ void smoe_stats_add_variances(smoe_paired *paired, size_t images, double rest_va
  * never narrower than the interval over seeds alone. */
 double smoe_stats_half(const smoe_paired *paired, double level);
 
-/* The two-sided p-value: 1 - p is the level of the interval whose half is
- * `distance`. NAN below two seeds. */
+/* The two-sided p-value: 1 - p is the level of the interval whose half is `distance`. NAN below two
+ * seeds. If all n seeds have the same value and no outcomes are known, that interval has no width,
+ * although a few seeds agree by chance where values are shares of a count: then it is 2^(1 - n), as
+ * in the sign test. */
 double smoe_stats_p(const smoe_paired *paired, double distance);
 
 /* The p-value of equivalence, that the mean is within -+margin: the larger p of two one-sided
  * tests. It is below 0.05 if the 90% interval lies within the margin. NAN below two seeds. If the
  * outcomes of no image differ, the interval has no width, which proves little with few images: then
- * it is (1 - margin)^I, the probability of this if a share `margin` of all outcomes differed. If no
- * outcomes are known and all n seeds have the same value, it is 2^-n, that of the sign test. */
+ * it is (1 - margin)^I, the probability of this if a share `margin` of all outcomes differed. */
 double smoe_stats_p_equivalent(const smoe_paired *paired, double margin);
 
 /* Holm's adjusted p of `count` tests in a family of `family` (at least as many); the other tests

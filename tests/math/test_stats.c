@@ -106,7 +106,7 @@ static void one_seed_has_no_interval(void **state) {
     p = smoe_stats_paired(same, 2);
     assert_true(!p.distinguishable && smoe_stats_p(&p, p.mean) == 1);
     p = smoe_stats_paired(sure, 2);
-    assert_true(p.distinguishable && smoe_stats_p(&p, p.mean) == 0);
+    assert_true(p.distinguishable && smoe_stats_p(&p, p.mean) == 1.0 / 2);
 }
 
 /*
@@ -176,16 +176,19 @@ static void equivalence_without_differences(void **state) {
     }
 }
 
-/* Values that all agree, without outcomes: n seeds within the margin by chance, with 2^-n. */
-static void equivalence_of_equal_seeds(void **state) {
+/* Values that all agree, without outcomes. The sign test: n seeds on one side of 0 by chance, with
+ * 2^(1-n); on the inner side of both margins, with 2^-n. */
+static void equal_seeds_are_few_signs(void **state) {
     (void)state;
-    const double none[8] = {0}, same[] = {0.005, 0.005, 0.005};
+    const double none[8] = {0}, same[] = {0.505 - 0.5, 0.205 - 0.2, 0.005};
+    assert_true(same[0] != same[1]); /* rounded */
     smoe_paired two = smoe_stats_paired(none, 2), eight = smoe_stats_paired(none, 8);
     assert_true(smoe_stats_p_equivalent(&two, 0.01) == 1.0 / 4);
     assert_true(smoe_stats_p_equivalent(&eight, 0.01) == 1.0 / 256);
     smoe_paired three = smoe_stats_paired(same, 3);
     assert_true(smoe_stats_p_equivalent(&three, 0.01) == 1.0 / 8);
-    assert_true(smoe_stats_p_equivalent(&three, 0.001) == 1);
+    assert_true(smoe_stats_p_equivalent(&three, 0.001) == 7.0 / 8);
+    assert_true(smoe_stats_p(&three, three.mean) == 1.0 / 4 && smoe_stats_p(&eight, 0) == 1);
     assert_false(smoe_stats_p_equivalent(&eight, NAN) < 0.05); /* no margin is asked for */
 }
 
@@ -385,7 +388,7 @@ int main(void) {
         cmocka_unit_test(the_rest_bounds_the_seeds),
         cmocka_unit_test(equivalence_by_hand),
         cmocka_unit_test(equivalence_without_differences),
-        cmocka_unit_test(equivalence_of_equal_seeds),
+        cmocka_unit_test(equal_seeds_are_few_signs),
         cmocka_unit_test(holm_by_hand),
         cmocka_unit_test(intervals_have_the_truth),
         cmocka_unit_test(narrow_samples_have_the_truth),
