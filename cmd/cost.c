@@ -112,8 +112,8 @@ typedef struct shares {
 static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
                        const smoe_options *options, smoe_err *err) {
     static const smoe_option_range positive = {DBL_MIN, DBL_MAX, .expected = "a number above 0"};
-    static const smoe_option_range numbers = {1, 65536, .whole = true,
-                                              .expected = "up to 16 numbers, as in 1,8,64"};
+    static const smoe_option_range numbers = {
+        1, 65536, .whole = true, .expected = "up to 16 numbers from 1 to 65536, as in 1,8,64"};
     const char *const option[] = {"link", "latency", "gflops"};
     const char *const text[] = {options->link, options->latency, options->gflops};
     double value[] = {1, 10, 100}, processes[MOST_LISTED];
