@@ -183,7 +183,7 @@ static int cost_of(smoe_cost *cost, const smoe_spec *spec, const smoe_options *o
                    smoe_err *err) {
     size_t classes;
     if (smoe_cmd_classes(spec, false, &classes, options->scan, err)) return -1;
-    return smoe_cost_estimate(cost, spec, classes, NULL, err);
+    return smoe_cost_estimate(cost, spec, classes, err);
 }
 
 static int cost_show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,

@@ -319,7 +319,7 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     see_data(&p, file, options->scan);
     if (smoe_model_create(&p.model, job->spec, p.classes, err) ||
         (file && plan_start(&p, file, options, err)) ||
-        smoe_cost_estimate(&p.cost, job->spec, p.classes, NULL, err) ||
+        smoe_cost_estimate(&p.cost, job->spec, p.classes, err) ||
         smoe_estimate_make(&p.estimate, &by, job->spec, p.classes, &p.cost, err))
         return -1;
     train_add_plan(&plan, &p);

@@ -136,7 +136,7 @@ static int estimate_trial(smoe_cost *cost, smoe_estimate *e, smoe_estimator *by,
     if (smoe_trial_parse(&spec, trial, err)) return -1;
     if (options->classes) spec.data.classes = (size_t)options->classes;
     if (smoe_cmd_classes(&spec, true, &classes, options->scan, err) ||
-        smoe_cost_estimate(cost, &spec, classes, NULL, err))
+        smoe_cost_estimate(cost, &spec, classes, err))
         return -1;
     return e ? smoe_estimate_make(e, by, &spec, classes, cost, err) : 0;
 }

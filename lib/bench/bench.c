@@ -401,7 +401,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
     bench->train.precision = smoe_spec_precision(spec, true);
     bench->infer.precision = smoe_spec_precision(spec, false);
-    if (smoe_cost_estimate(&cost, spec, classes, NULL, err) ||
+    if (smoe_cost_estimate(&cost, spec, classes, err) ||
         smoe_model_create(&x.model, spec, classes, err))
         return -1;
     x.params = smoe_model_params(x.model);

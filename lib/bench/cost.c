@@ -22,12 +22,6 @@
 
 #include <math.h>
 
-/* The models of V-MoE have a layer before the head, which the models of this program lack. */
-static void add_pre_logits(smoe_costs *costs, double d) {
-    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_head, d * d, 3, "pre_logits");
-    layer->params = d * d + d;
-}
-
 /* `again`: forward passes of a step beside its own. */
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
     double rest = 0, idle_infer = 0, idle_train = 0;
@@ -84,9 +78,7 @@ static smoe_cost_bytes bytes_of(smoe_model *model, const smoe_spec *spec, const 
     return bytes;
 }
 
-int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
-                       const smoe_cost_options *options, smoe_err *err) {
-    static const smoe_cost_options none = {0};
+int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes, smoe_err *err) {
     size_t N = spec->data.classes ? spec->data.classes : classes;
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     *cost = (smoe_cost){0};
@@ -94,9 +86,8 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
         return smoe_fail(err, SMOE_USAGE,
                          "data.classes: the number of classes is needed when the data is not read");
     if (smoe_model_create(&model, spec, N, err)) return -1;
-    smoe_costs costs = {.params = smoe_model_params(model), .options = options ? options : &none};
+    smoe_costs costs = {.params = smoe_model_params(model)};
     smoe_model_cost(model, &costs);
-    if (costs.options->pre_logits) add_pre_logits(&costs, (double)spec->model.width);
     cost->layer = costs.layer;
     cost->layers = costs.count;
     sum_layers(cost, spec, smoe_step_again(model, &spec->train));
@@ -199,7 +190,7 @@ static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_scan *scan, 
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
     if (smoe_cost_classes(spec, &classes, scan, err) ||
-        smoe_cost_estimate(&cost, spec, classes, NULL, err))
+        smoe_cost_estimate(&cost, spec, classes, err))
         return -1;
     double step = cost.flops_train_computed_per_image * (double)spec->train.batch_size;
     if (spec->train.flops < step)

@@ -68,9 +68,9 @@ int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t cla
 double smoe_cost_overlap(const smoe_cost_share *share, const smoe_cost *cost);
 
 /* classes: N where the spec's data.classes is 0; both 0 is an error (SMOE_USAGE). *cost is filled;
- * free it with smoe_cost_free, also after a failure. options may be NULL. */
+ * free it with smoe_cost_free, also after a failure. */
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
-                       const smoe_cost_options *options, smoe_err *err) SMOE_MUST_CHECK;
+                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cost_free(smoe_cost *cost);
 
 /* The sum of all kinds. */

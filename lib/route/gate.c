@@ -37,21 +37,12 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     r->plan.choices.gate = gate->spread = smoe_arena_take(keep, tokens * r->E, sizeof(real));
 }
 
-smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
-                                double most) {
+smoe_router_cost smoe_gate_cost(const smoe_gate *gate, double most) {
     const smoe_router *r = &gate->base;
     smoe_moe_shape x = smoe_moe_shape_of(r->spec, r->block, r->image_tokens);
-    double m = (double)r->image_tokens, d = (double)r->d, E = (double)x.E;
-    double exact = (double)x.K * x.capacity * (double)x.T / E;
-    double places = E * (options->unrounded ? exact : (double)x.P);
-    smoe_router_cost cost = {
-        .logits = m * d * E, .dispatch = 2, .combine = 3, .rows = places / (double)x.images};
-    cost.used = fmin(cost.rows, m * most);
-    if (options->einsum) {
-        cost.mixing = m * places * d;
-        cost.elementwise = 4 * m * places;
-    }
-    return cost;
+    double m = (double)r->image_tokens, rows = (double)(x.E * x.P) / (double)x.images;
+    return (smoe_router_cost){
+        .logits = m * (double)(r->d * x.E), .rows = rows, .used = fmin(rows, m * most)};
 }
 
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {

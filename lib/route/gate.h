@@ -49,8 +49,7 @@ static inline size_t smoe_gate_expert(const smoe_router *r, size_t slot, size_t 
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
 /* Its cost, if buffers hold at most `most` choices of a token, on average. */
-smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
-                                double most);
+smoe_router_cost smoe_gate_cost(const smoe_gate *gate, double most);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 /* Fills z, noisy and g. At evaluation, in a block of spec->is_random, z consists of standard normal

@@ -54,8 +54,7 @@ void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pa
     smoe_plan_seal(plan);
 }
 
-smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
+smoe_router_cost smoe_router_dealt_cost(const smoe_router *r) {
     double m = (double)r->image_tokens;
     return (smoe_router_cost){.rows = m, .used = m};
 }

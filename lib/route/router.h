@@ -49,15 +49,7 @@ static inline size_t smoe_pass_length(const smoe_pass *pass, size_t image, size_
 
 typedef struct smoe_router smoe_router;
 
-/* Options that count the cost of the papers' programs instead of this one. */
-typedef struct smoe_cost_options {
-    bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
-                    scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
-    bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
-    bool pre_logits; /* a d x d layer before the head, as in V-MoE's models */
-} smoe_cost_options;
-
-/* The cost of routing an image. */
+/* The cost of routing an image. Choice routers gather and scatter tokens, without products. */
 typedef struct smoe_router_cost {
     double logits;         /* multiply-adds forward, for logits from tokens and parameters */
     double mixing;         /* multiply-adds forward of dispatch, and of combine */
@@ -73,7 +65,7 @@ typedef struct smoe_router_type {
     void (*init)(smoe_router *r);
     /* Names its buffers and reserves its plan for up to B images. */
     void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
-    smoe_router_cost (*cost)(const smoe_router *r, const smoe_cost_options *options);
+    smoe_router_cost (*cost)(const smoe_router *r);
     /* x [tokens,d] -> r->plan. */
     void (*forward)(smoe_router *r, const real *x, const smoe_pass *pass);
     /* From the gradients in r->plan and of the auxiliary loss: adds to dx [tokens,d] and to the
@@ -127,7 +119,7 @@ smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 void smoe_router_dealt_init(smoe_router *r);
 void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);
-smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_options *options);
+smoe_router_cost smoe_router_dealt_cost(const smoe_router *r);
 
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);

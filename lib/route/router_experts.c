@@ -47,9 +47,8 @@ static void router_experts_reserve(smoe_router *r, size_t B, bool train, smoe_ar
 }
 
 /* Every expert may choose the same token. */
-static smoe_router_cost router_experts_cost(const smoe_router *r,
-                                            const smoe_cost_options *options) {
-    return smoe_gate_cost((const smoe_gate *)r, options, (double)r->E);
+static smoe_router_cost router_experts_cost(const smoe_router *r) {
+    return smoe_gate_cost((const smoe_gate *)r, (double)r->E);
 }
 
 /* The number of tokens of group g, which begin with *first. */

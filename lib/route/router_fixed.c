@@ -28,11 +28,6 @@ static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass
     }
 }
 
-static smoe_router_cost cost_uniform(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
-    return smoe_router_dense_cost(r);
-}
-
 static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pass) {
     (void)x;
     smoe_router_deal(r, NULL, pass);
@@ -42,7 +37,7 @@ const smoe_router_type smoe_router_uniform = {
     .size = sizeof(smoe_router),
     .init = init_uniform,
     .reserve = reserve_uniform,
-    .cost = cost_uniform,
+    .cost = smoe_router_dense_cost,
     .forward = forward_uniform,
 };
 const smoe_router_type smoe_router_identity = {

@@ -33,8 +33,8 @@ static void images_reserve(smoe_router *r, size_t B, bool train, smoe_arena *kee
 }
 
 /* The gate has one row per image. */
-static smoe_router_cost images_cost(const smoe_router *r, const smoe_cost_options *options) {
-    smoe_router_cost x = smoe_tokens_cost(r, options);
+static smoe_router_cost images_cost(const smoe_router *r) {
+    smoe_router_cost x = smoe_tokens_cost(r);
     x.logits /= (double)r->image_tokens;
     return x;
 }

@@ -38,14 +38,10 @@ static double target(const smoe_router *r) {
 }
 
 /* Once the gates are as sparse as they should be; at first about half of them are open. */
-static smoe_router_cost remoe_cost(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
+static smoe_router_cost remoe_cost(const smoe_router *r) {
     double m = (double)r->image_tokens, rows = m * target(r);
-    return (smoe_router_cost){.logits = m * (double)r->d * (double)r->E,
-                              .dispatch = 2,
-                              .combine = 3,
-                              .rows = rows,
-                              .used = rows};
+    return (smoe_router_cost){
+        .logits = m * (double)r->d * (double)r->E, .rows = rows, .used = rows};
 }
 
 /* The placements of image b, and its sum of f g. */

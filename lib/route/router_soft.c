@@ -261,8 +261,7 @@ static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pa
     *ds += (real)dscale;
 }
 
-static smoe_router_cost soft_cost(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
+static smoe_router_cost soft_cost(const smoe_router *r) {
     smoe_router_cost x = smoe_router_dense_cost(r);
     x.logits = x.mixing; /* [T,d] x [d,S] */
     return x;

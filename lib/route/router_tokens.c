@@ -148,10 +148,10 @@ static size_t kept_of(const smoe_router *r, size_t n) {
     return (size_t)rint(r->spec->choice.skip_patch * (double)n);
 }
 
-smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
+smoe_router_cost smoe_tokens_cost(const smoe_router *r) {
     size_t n = smoe_moe_shape_of(r->spec, r->block, r->image_tokens).T;
     double most = (double)(r->K * kept_of(r, n)) / (double)n;
-    smoe_router_cost cost = smoe_gate_cost((const smoe_gate *)r, options, most);
+    smoe_router_cost cost = smoe_gate_cost((const smoe_gate *)r, most);
     if (learns_score(r)) cost.logits += (double)(r->image_tokens * r->d);
     return cost;
 }

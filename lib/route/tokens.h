@@ -32,7 +32,7 @@ typedef struct smoe_tokens {
 
 void smoe_tokens_init(smoe_router *r);
 void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
-smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options);
+smoe_router_cost smoe_tokens_cost(const smoe_router *r);
 void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass);
 /* The first part of a backward pass: gate.dz [tokens,E] becomes the gradient of the weighted loss
  * of balance, or 0. smoe_gate_backward is the second part. */

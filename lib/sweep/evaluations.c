@@ -224,7 +224,7 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
 
 static int evaluation_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
+    if (smoe_cost_estimate(&cost, spec, classes, err)) return -1;
     json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
                         smoe_run_number(cost.flops_infer_per_image));
     json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,

@@ -96,7 +96,7 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
 
 static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
+    if (smoe_cost_estimate(&cost, spec, classes, err)) return -1;
     trial_run_set(result, SMOE_METRIC_PARAMS, smoe_json_of_number(cost.params));
     trial_run_set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
     trial_run_set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));

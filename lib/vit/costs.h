@@ -25,8 +25,7 @@ typedef struct smoe_cost_layer {
 
 typedef struct smoe_costs {
     const smoe_params *params; /* the table that entries count their parameters in */
-    const smoe_cost_options *options;
-    smoe_cost_layer *layer; /* owned */
+    smoe_cost_layer *layer;    /* owned */
     size_t count;
 } smoe_costs;
 

@@ -114,7 +114,7 @@ static void group_cost(const smoe_moe *l, size_t k, const smoe_router_cost *x, s
 void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
     const smoe_router *r = l->router;
     const char *prefix = l->build->prefix;
-    const smoe_router_cost x = r->type->cost(r, costs->options);
+    const smoe_router_cost x = r->type->cost(r);
     smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_router, x.logits, 3,
                                             "%sblocks.%zu.mlp.router", prefix, r->block);
     layer->elementwise = x.elementwise;

@@ -28,7 +28,7 @@ static void as_many_steps_as_fit(void **state) {
     smoe_spec spec;
     smoe_cost cost;
     assert_int_equal(read_spec(&spec, "flops: 3e9, schedule: {warmup: 0.1}", NULL, 0, NULL), 0);
-    assert_int_equal(smoe_cost_estimate(&cost, &spec, 10, NULL, NULL), 0);
+    assert_int_equal(smoe_cost_estimate(&cost, &spec, 10, NULL), 0);
     double step = 8 * cost.flops_train_per_image, steps = (double)spec.train.steps;
     assert_true(steps * step <= 3e9 && 3e9 < (steps + 1) * step && steps > 10);
     assert_true(spec.train.flops == 0 && cost.train_exaflop <= 3e-9);

@@ -55,7 +55,7 @@ static void counted_by_hand_soft(void **state) {
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.router=soft");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "patch_embed", 20, 128, 256);
     assert_row(&cost, "pos_embed", 16, 0, 0);
     assert_row(&cost, "blocks.0.norm1", 8, 0, 0);
@@ -82,12 +82,12 @@ static void counted_by_hand_soft(void **state) {
     smoe_cost_free(&cost);
 
     overrides_set(&list, "train.optimizer={name: sgd, momentum: 0.9}");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.bytes.optimizer, 1264, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "train.optimizer={name: adam, moments: bf16-first}");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.bytes.optimizer, 1896, 0); /* 6 bytes for each of 316 parameters */
     smoe_cost_free(&cost);
 }
@@ -95,36 +95,29 @@ static void counted_by_hand_soft(void **state) {
 /*
  * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence 12
  * places per group and 6 expert rows per image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3).
- * With one-hot products, dispatch 4 tokens x 12 x 4 = 192 (2) and combine 192 (3). Element-wise
- * 4*4*12 = 192 in addition to 528 + 9*8*6 + 128 = 1088. On average 6/4 experts process a token.
+ * Tokens are gathered and scattered, without products. Element-wise 528 + 9*8*6 + 128 = 1088. On
+ * average 6/4 experts process a token.
  */
 static void counted_by_hand_choice(void **state) {
     (void)state;
-    static const smoe_cost_options einsum = {.einsum = true};
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.router=tokens-choice");
     overrides_set(&list, "model.moe.k=2");
     overrides_set(&list, "model.moe.capacity=0.75");
     overrides_set(&list, "model.moe.group_images=2");
-    overrides_cost(&cost, tiny, &list, &einsum);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.router", 8, 64, 192);
-    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 384, 768);
-    assert_row(&cost, "blocks.0.mlp.experts", 152, 768, 2304);
-    assert_row(&cost, "blocks.0.mlp.combine", 0, 384, 1152);
-    assert_close(cost.params_active, 163 + 1.5 * 76, 0);
-    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088 + 192, 0);
-    smoe_cost_free(&cost);
-
-    overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 768, 2304);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
+    assert_close(cost.params_active, 163 + 1.5 * 76, 0);
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.k=1");
     overrides_set(&list, "model.moe.capacity=2"); /* 8 places per image, but only 4 choices */
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     /* what is computed lacks 4 rows: 9 * 8 element-wise FLOPs each, four times in training */
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 4 * 200, 0);
@@ -134,7 +127,7 @@ static void counted_by_hand_choice(void **state) {
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 6 * 200, 0);
     assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 6 * 672, 0);
     assert_close(cost.params_active, 163 + 0.5 * 76, 0);
@@ -143,28 +136,28 @@ static void counted_by_hand_choice(void **state) {
 
     /* sums over a batch of several pieces take another forward pass, and over one piece none */
     overrides_set(&list, "model.moe.aux_over=batch");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.flops_train_computed_per_image, once, 0);
     smoe_cost_free(&cost);
     overrides_set(&list, "train.pieces=2");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.flops_train_computed_per_image, once + cost.flops_infer_computed_per_image,
                  0);
     smoe_cost_free(&cost);
     overrides_set(&list, "model.moe.aux_over=group");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.flops_train_computed_per_image, once, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.router=experts-choice"); /* K is ignored */
     overrides_set(&list, "model.moe.k=2");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, 163 + 2 * 76, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token at most once */
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, cost.params, 0);
     smoe_cost_free(&cost);
@@ -178,7 +171,7 @@ static void counted_by_hand_identity(void **state) {
     overrides list = {0};
     overrides_set(&list, "model.moe.router=identity");
     overrides_set(&list, "model.moe.slots_per_expert=3"); /* two stay empty */
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.router", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 4 * 128, 4 * 384);
@@ -193,7 +186,7 @@ static void never_more_active_than_there_are(void **state) {
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.slots_per_expert=6");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_close(cost.params_active, cost.params, 0);
     smoe_cost_free(&cost);
 }
@@ -214,7 +207,7 @@ static void fixed_routing_is_cheaper(void **state) {
         smoe_cost cost;
         overrides list = {0};
         overrides_set(&list, "model.moe.router=%s", rows[i].router);
-        overrides_cost(&cost, tiny, &list, NULL);
+        overrides_cost(&cost, tiny, &list);
         assert_close(row_of(&cost, "blocks.0.mlp.router")->params, rows[i].router_params, 0);
         assert_row(&cost, "blocks.0.mlp.dispatch", 0, 64, rows[i].dispatch);
         assert_row(&cost, "blocks.0.mlp.combine", 0, 64, rows[i].combine);
@@ -232,14 +225,14 @@ static void other_heads(void **state) {
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.head=map");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "attn_pool", 168, 480, 1440);
     /* element-wise as above, plus 4*2*4 for the weights and 9*8 for the MLP of the pool */
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.head=token");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "patch_embed", 20, 128, 256);
     assert_row(&cost, "cls_token", 4, 0, 0);
     assert_row(&cost, "pos_embed", 20, 0, 0);
@@ -263,7 +256,7 @@ static void assert_table(const char *text, overrides *list) {
     smoe_err err = {0};
     double expert = 0;
     overrides_parse(&spec, text, list);
-    if (smoe_cost_estimate(&cost, &spec, 0, NULL, &err)) fail_msg("%s", err.text);
+    if (smoe_cost_estimate(&cost, &spec, 0, &err)) fail_msg("%s", err.text);
     if (smoe_model_create(&model, &spec, spec.data.classes, &err)) fail_msg("%s", err.text);
     const smoe_params *params = smoe_model_params(model);
     assert_close(cost.params, (double)params->total, 0);
@@ -346,7 +339,7 @@ static void gradients_of_few_rows(void **state) {
         overrides list = {0};
         overrides_set(&list, "model={width: 16, mlp: 32}");
         overrides_set(&list, "train.batch_size=%d", images);
-        overrides_cost(&cost, tiny, &list, NULL);
+        overrides_cost(&cost, tiny, &list);
         assert_close(cost.params_outer, images == 32 ? 2 * 2 * 16 * 32 : 0, 0);
         assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_outer), 0);
         smoe_cost_free(&cost);
@@ -362,7 +355,7 @@ static void gradients_of_odd_widths(void **state) {
         overrides list = {0};
         overrides_set(&list, "model={width: 16, mlp: %zu}", mlp[i]);
         overrides_set(&list, "train.batch_size=32");
-        overrides_cost(&cost, tiny, &list, NULL);
+        overrides_cost(&cost, tiny, &list);
         assert_close(cost.params_outer, i ? 0 : 2 * 2 * 16 * 8192, 0);
         smoe_cost_free(&cost);
     }
@@ -376,7 +369,7 @@ static void largest_model_costs_nothing(void **state) {
     struct timespec start, end;
     long before = peak_kilobytes();
     clock_gettime(CLOCK_MONOTONIC, &start);
-    overrides_cost(&cost, largest, &list, NULL);
+    overrides_cost(&cost, largest, &list);
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_true(peak_kilobytes() - before < 64 * 1024);
     assert_true(end.tv_sec - start.tv_sec < 2); /* normally a millisecond; busy machines stall */
@@ -400,7 +393,7 @@ static void memory_in_bf16(void **state) {
             char path[64], f32[] = "train.precision=f32", bf16[] = "train.precision=bf16";
             snprintf(path, sizeof path, "experiments/bench/%s.yaml", names[i]);
             if (smoe_spec_read(&spec, path, (char *[]){narrow ? bf16 : f32}, 1, &err) ||
-                smoe_cost_estimate(&cost, &spec, 10, NULL, &err))
+                smoe_cost_estimate(&cost, &spec, 10, &err))
                 fail_msg("%s", err.text);
             bytes[narrow] = cost.bytes.activations;
             smoe_cost_free(&cost);
@@ -457,11 +450,11 @@ static void classes_must_be_known(void **state) {
     overrides list = {0};
     overrides_set(&list, "data.classes=0");
     overrides_parse(&spec, tiny, &list);
-    assert_int_equal(smoe_cost_estimate(&cost, &spec, 0, NULL, &err), -1);
+    assert_int_equal(smoe_cost_estimate(&cost, &spec, 0, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "data.classes"));
     smoe_cost_free(&cost);
-    if (smoe_cost_estimate(&cost, &spec, 3, NULL, &err)) fail_msg("%s", err.text);
+    if (smoe_cost_estimate(&cost, &spec, 3, &err)) fail_msg("%s", err.text);
     assert_close(row_of(&cost, "head")->params, 15, 0);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);
@@ -480,7 +473,7 @@ static void counted_by_hand_lists(void **state) {
     overrides_set(&list, "model.moe.k=[1, 2]");
     overrides_set(&list, "model.moe.capacity=[1, 0.75]");
     overrides_set(&list, "model.moe.group_images=2");
-    overrides_cost(&cost, tiny, &list, NULL);
+    overrides_cost(&cost, tiny, &list);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 512, 1536);
     assert_row(&cost, "blocks.1.mlp.experts", 152, 768, 2304);
     assert_close(cost.params_active - (cost.params - cost.params_expert), 2.5 * 76, 0);

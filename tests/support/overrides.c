@@ -25,11 +25,10 @@ void overrides_parse(smoe_spec *spec, const char *text, const overrides *list) {
     if (smoe_spec_parse(spec, &from, pointers, list->count, &err)) fail_msg("%s", err.text);
 }
 
-void overrides_cost(smoe_cost *cost, const char *text, const overrides *list,
-                    const smoe_cost_options *options) {
+void overrides_cost(smoe_cost *cost, const char *text, const overrides *list) {
     smoe_spec spec;
     smoe_err err = {0};
     overrides_parse(&spec, text, list);
-    if (smoe_cost_estimate(cost, &spec, 0, options, &err)) fail_msg("%s", err.text);
+    if (smoe_cost_estimate(cost, &spec, 0, &err)) fail_msg("%s", err.text);
     smoe_spec_free(&spec);
 }

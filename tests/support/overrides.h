@@ -17,6 +17,5 @@ void overrides_set(overrides *list, const char *fmt, ...) SMOE_PRINTF(2, 3);
 /* The text with the overrides applied; free spec with smoe_spec_free. */
 void overrides_parse(smoe_spec *spec, const char *text, const overrides *list);
 
-/* The cost of that spec; free it with smoe_cost_free. options may be NULL. */
-void overrides_cost(smoe_cost *cost, const char *text, const overrides *list,
-                    const smoe_cost_options *options);
+/* The cost of that spec; free it with smoe_cost_free. */
+void overrides_cost(smoe_cost *cost, const char *text, const overrides *list);
