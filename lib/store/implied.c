@@ -13,8 +13,8 @@ static const char GUESS[] = "";
 
 typedef struct implied_key {
     const char *key;
-    char value[64];
-    const char *from; /* the file that says it; NULL: the shapes; "": nothing, it is a guess */
+    char value[96];
+    const char *from; /* what says it, for messages; NULL: the shapes; "": nothing, it is a guess */
 } implied_key;
 
 enum { IMPLIED = 24 };
@@ -367,46 +367,53 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
 
 /* ---- against a spec -------------------------------------------------------------------------- */
 
-/* The key of the model in the spec as text: "1e-06", "true", "token". */
-static void implied_value_of(char value[64], const json_t *spec, const char *key) {
+/* A key of a spec as text: "1e-06", "true", "token", "[0.5,0.4,0.4]". */
+static void implied_value_of(char value[96], const json_t *spec, const char *key) {
     const json_t *at = smoe_json_at(spec, key);
-    if (json_is_string(at))
-        snprintf(value, 64, "%s", json_string_value(at));
+    SMOE_FREED char *list = json_is_array(at) ? smoe_json_dump(at, 0) : NULL;
+    if (list || json_is_string(at))
+        snprintf(value, 96, "%s", list ? list : json_string_value(at));
     else if (json_is_boolean(at))
-        snprintf(value, 64, "%s", json_is_true(at) ? "true" : "false");
+        snprintf(value, 96, "%s", json_is_true(at) ? "true" : "false");
     else
-        snprintf(value, 64, "%.9g", json_number_value(at));
-}
-
-/* The spec that a file of this program carries, to be freed; false: none that can be read. */
-static bool implied_own(smoe_spec *own, const smoe_safetensors *file) {
-    const smoe_spec_text carried = {
-        .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
-    smoe_err ignored;
-    *own = (smoe_spec){0};
-    return carried.text && !smoe_spec_parse(own, &carried, NULL, 0, &ignored);
+        snprintf(value, 96, "%.9g", json_number_value(at));
 }
 
 /* What tensors do not show of a model of this program must be as its own spec has it. */
-static int check_own(const smoe_spec *spec, const smoe_safetensors *file, smoe_err *err) {
-    static const char keys[] = "model.heads model.norm_eps model.gelu model.moe.l2_eps "
-                               "model.moe.scale_form model.moe.gate model.moe.combine text.causal "
-                               "text.pool text.padding text.norm_eps";
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec own;
-    smoe_err found = {0};
-    char key[64], old[64], now[64];
-    if (!implied_own(&own, file)) return 0;
-    json_auto_t *was = smoe_spec_object(&own), *is = smoe_spec_object(spec);
-    for (const char *rest = keys; smoe_text_next(&rest, ' ', key, sizeof key);) {
-        implied_value_of(old, was, key);
-        implied_value_of(now, is, key);
-        if (strcmp(old, now) != 0 && smoe_spec_acts(&own, key) && smoe_spec_acts(spec, key))
-            smoe_fail_more(&found, SMOE_USAGE,
-                           "%s: its own spec has %s=%s, and the spec has %s; --partial takes the "
-                           "weights all the same",
-                           smoe_safetensors_path(file), key, old, now);
+static void put_own(implied *x, const smoe_safetensors *file) {
+    static const char *const keys[] = {"model.heads",      "model.norm_eps",       "model.gelu",
+                                       "model.moe.l2_eps", "model.moe.scale_form", "model.moe.gate",
+                                       "text.causal",      "model.moe.combine",    "text.pool",
+                                       "text.padding",     "text.norm_eps",        "data.mean",
+                                       "data.std"};
+    const smoe_spec_text carried = {
+        .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
+    smoe_err ignored;
+    char value[96];
+    *x = (implied){.count = 0};
+    if (!carried.text || smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return;
+    json_auto_t *spec = smoe_spec_object(&own);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        implied_value_of(value, spec, keys[i]);
+        if (smoe_spec_acts(&own, keys[i])) implied_put(x, "its own spec has", keys[i], "%s", value);
     }
-    return smoe_fail_found(err, &found);
+}
+
+/* What the file's own spec says or, of a file of another program, what is beside it; returns
+ * whether it is the former. */
+static bool implied_said(implied *x, const smoe_safetensors *file) {
+    bool own = smoe_safetensors_metadata(file, "smoe.version");
+    if (own)
+        put_own(x, file);
+    else
+        implied_of(x, file);
+    return own;
+}
+
+static int refuse_other(const implied *x, const char *path, smoe_err *err) {
+    if (!*x->other) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path, x->other);
 }
 
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
@@ -414,21 +421,19 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     const char *path = smoe_safetensors_path(file);
     implied x;
     smoe_err found = {0};
-    if (smoe_safetensors_metadata(file, "smoe.version")) return check_own(spec, file, err);
-    implied_of(&x, file);
-    if (*x.other)
-        return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
-                         x.other);
+    bool own = implied_said(&x, file);
+    if (refuse_other(&x, path, err)) return -1;
     json_auto_t *json = smoe_spec_object(spec);
     for (size_t i = 0; i < x.count; i++) {
         const implied_key *k = &x.key[i];
-        char value[64];
+        char value[96];
         bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
-        if (!k->from || !*k->from || strncmp(k->key, "model.", 6) || (head && !pooled)) continue;
+        if (!k->from || !*k->from || !strncmp(k->key, "data.", 5) || (head && !pooled)) continue;
         implied_value_of(value, json, k->key);
-        if (strcmp(value, k->value) != 0)
-            smoe_fail_more(&found, SMOE_USAGE, "%s: %s beside it says %s=%s, and the spec has %s",
-                           path, k->from, k->key, k->value, value);
+        if (strcmp(value, k->value) != 0 && smoe_spec_acts(spec, k->key))
+            smoe_fail_more(&found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path,
+                           k->from, own ? "" : " beside it says", k->key, k->value, value,
+                           own ? "; --partial takes the weights all the same" : "");
     }
     return smoe_fail_found(err, &found);
 }
@@ -438,9 +443,7 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     implied x;
     if (smoe_foreign_check(file, err)) return -1;
     implied_of(&x, file);
-    if (*x.other)
-        return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
-                         x.other);
+    if (refuse_other(&x, path, err)) return -1;
     if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
         return 0;
     return smoe_fail(err, SMOE_DATA,
@@ -449,14 +452,13 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
                      path, smoe_safetensors_at(file, 0)->name);
 }
 
-static bool pixels_differ(implied *x, const char *key, const smoe_series *series) {
-    const implied_key *k = implied_find(x, key);
-    double v[3];
-    if (!k || !k->from || !*k->from ||
-        sscanf(k->value, "[%lf, %lf, %lf]", &v[0], &v[1], &v[2]) != 3)
-        return false;
-    for (size_t i = 0; i < 3; i++)
-        if (fabs(v[i] - smoe_series_at(series, i)) > 1e-6) return true;
+static bool pixels_differ(const implied_key *k, const smoe_series *series, size_t channels) {
+    if (!k || !k->from || !*k->from) return false;
+    json_auto_t *value = json_loads(k->value, JSON_DECODE_ANY, NULL);
+    for (size_t i = 0; i < channels; i++) {
+        const json_t *v = json_is_array(value) ? json_array_get(value, i) : value;
+        if (fabs(json_number_value(v) - smoe_series_at(series, i)) > 1e-6) return true;
+    }
     return false;
 }
 
@@ -479,38 +481,17 @@ static char *guesses(const implied *x, const char *path) {
     return NULL;
 }
 
-static bool series_differ(const smoe_series *a, const smoe_series *b, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (fabs(smoe_series_at(a, i) - smoe_series_at(b, i)) > 1e-6) return true;
-    return false;
-}
-
-/* The remark about the pixels of a model of this program. */
-static char *own_remark(const smoe_spec *spec, const smoe_safetensors *file) {
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec own;
-    if (!implied_own(&own, file) ||
-        (!series_differ(&own.data.mean, &spec->data.mean, spec->data.channels) &&
-         !series_differ(&own.data.std, &spec->data.std, spec->data.channels)))
-        return NULL;
-    json_auto_t *was = smoe_spec_object(&own);
-    SMOE_FREED char *mean = smoe_json_dump(smoe_json_at(was, "data.mean"), 0);
-    SMOE_FREED char *std = smoe_json_dump(smoe_json_at(was, "data.std"), 0);
-    return smoe_text_format(
-        "%s: trained with other pixel values: its own spec has 'data.mean=%s' 'data.std=%s'",
-        smoe_safetensors_path(file), mean, std);
-}
-
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     implied x;
     const char *path = smoe_safetensors_path(file);
-    if (smoe_safetensors_metadata(file, "smoe.version")) return own_remark(spec, file);
-    implied_of(&x, file);
+    bool own = implied_said(&x, file);
+    size_t channels = spec->data.channels;
     if (!x.count) return NULL;
     const implied_key *mean = implied_find(&x, "data.mean"), *std = implied_find(&x, "data.std");
-    if (pixels_differ(&x, "data.mean", &spec->data.mean) ||
-        pixels_differ(&x, "data.std", &spec->data.std))
+    if (pixels_differ(mean, &spec->data.mean, channels) ||
+        pixels_differ(std, &spec->data.std, channels))
         return smoe_text_format(
-            "%s: trained with other pixel values: %s beside it says 'data.mean=%s' 'data.std=%s'",
-            path, mean->from, mean->value, std->value);
+            "%s: trained with other pixel values: %s%s 'data.mean=%s' 'data.std=%s'", path,
+            mean->from, own ? "" : " beside it says", mean->value, std->value);
     return guesses(&x, path);
 }
