@@ -26,7 +26,7 @@ static void add_column(smoe_frame *frame, const smoe_column *given) {
 void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
                      const char *columns) {
     char word[64];
-    *frame = (smoe_frame){.name = name, .title = title, .caption = caption};
+    *frame = (smoe_frame){.name = name, .title = title, .caption = caption, .given = columns};
     while (columns && smoe_text_next(&columns, ' ', word, sizeof word)) {
         bool text = smoe_text_ends(word, "*");
         if (text) word[strlen(word) - 1] = '\0';
@@ -57,49 +57,12 @@ static void make_room(smoe_frame *frame) {
     frame->room = more;
 }
 
-/* The cell of a column among those of a row, of which it must have one; NULL: it is wrong. */
-static const smoe_frame_cell *cell_of(smoe_frame *frame, const smoe_column *column,
-                                      const smoe_frame_cell *cell, size_t cells) {
-    const smoe_frame_cell *found = NULL;
-    for (size_t i = 0; i < cells; i++) {
-        if (strcmp(cell[i].column, column->name)) continue;
-        if (found) frame_refuse(frame, "a row has two cells for", column->name);
-        found = &cell[i];
-    }
-    if (!found)
-        frame_refuse(frame, "a row has no cell for", column->name);
-    else if (column->text != (found->text != NULL))
-        frame_refuse(frame, column->text ? "a row has no text for" : "a row has text for",
-                     column->name);
-    return frame->failed ? NULL : found;
-}
-
-/* A text that repeats the one above it, such as the name of a run, is stored once. */
-void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
-    if (frame->failed) return;
-    make_room(frame);
-    for (size_t i = 0; i < cells; i++)
-        if (smoe_frame_find(frame, cell[i].column) == SIZE_MAX)
-            frame_refuse(frame, "a row has a cell for no column,", cell[i].column);
-    smoe_datum *row = frame->datum + frame->rows * frame->columns;
-    for (size_t c = 0; c < frame->columns && !frame->failed; c++) {
-        const smoe_frame_cell *given = cell_of(frame, &frame->column[c], cell, cells);
-        if (!given) return;
-        const char *above = given->text && frame->rows ? (row - frame->columns)[c].text : NULL;
-        if (!given->text)
-            row[c].number = given->number;
-        else
-            row[c].text =
-                above && !strcmp(above, given->text) ? above : smoe_frame_keep(frame, given->text);
-    }
-    if (!frame->failed) frame->rows++;
-}
-
 /* The place of the next cell of a row; NULL if it cannot have this column. */
 static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
     const char *name = column->name ? column->name : column->heading;
+    assert(name);
     if (frame->failed) return NULL;
-    if (!frame->rows && frame->cells == frame->columns) add_column(frame, column);
+    if (!frame->given && !frame->rows && frame->cells == frame->columns) add_column(frame, column);
     make_room(frame);
     size_t c = frame->cells++;
     if (c >= frame->columns || strcmp(frame->column[c].name, name) != 0)
@@ -116,13 +79,26 @@ smoe_column smoe_column_said(const smoe_column *given) {
     return column;
 }
 
+/* A text that repeats the one above it, such as the name of a run, is stored once. */
 void smoe_frame_add(smoe_frame *frame, const smoe_column *given) {
     const smoe_column column = smoe_column_said(given);
     smoe_datum *cell = next_cell(frame, &column);
-    if (cell && column.text)
-        cell->text = smoe_frame_keep(frame, column.string);
-    else if (cell)
+    if (!cell) return;
+    const char *text = column.string;
+    const char *above = column.text && frame->rows ? (cell - frame->columns)->text : NULL;
+    if (!column.text)
         cell->number = column.number;
+    else
+        cell->text = above && text && !strcmp(above, text) ? above : smoe_frame_keep(frame, text);
+}
+
+void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
+    for (size_t i = 0; i < cells; i++)
+        smoe_frame_add(frame, &(const smoe_column){.name = cell[i].column,
+                                                   .text = cell[i].text != NULL,
+                                                   .string = cell[i].text,
+                                                   .number = cell[i].number});
+    smoe_frame_end(frame);
 }
 
 void smoe_frame_end(smoe_frame *frame) {

@@ -63,6 +63,7 @@ typedef struct smoe_frame {
     const char *caption; /* a sentence: what is measured, and where the papers show it; borrowed */
     smoe_column *column; /* [columns] */
     size_t columns, rows;
+    bool given;        /* the columns, before the first row */
     unsigned where;    /* of columns that say nothing; 0: everywhere */
     smoe_datum *datum; /* [rows,columns] */
     size_t room;       /* cells there is memory for */
@@ -86,8 +87,8 @@ void smoe_frame_free(smoe_frame *frame);
 /* A copy that lives as long as the frame; of NULL NULL. */
 const char *smoe_frame_keep(smoe_frame *frame, const char *text);
 
-/* Adds a row. Every column has one cell, in any order; text is copied. A cell that is missing, is
- * given twice, has no column or is of the other kind makes the frame fail. */
+/* Adds a row: a cell for each column, in their order; text is copied. A cell that is missing, has
+ * no column or is of the other kind makes the frame fail. */
 void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells);
 /* The same with the cells written out:
  * smoe_frame_put(f, {"run", .text = name}, {"block", .number = 3}). */

@@ -20,10 +20,10 @@ static const char columns[] = "run* size share";
 static void fill(smoe_frame *frame) {
     smoe_frame_init(frame, "sizes", "Sizes", "How large.", columns);
     smoe_frame_put(frame, {"run", .text = "a, b"}, {"size", .number = 3}, {"share", .number = 0.1});
-    smoe_frame_put(frame, {"share", .number = NAN}, {"run", .text = "a, b"},
-                   {"size", .number = -1e300});
-    smoe_frame_put(frame, {"size", .number = INFINITY}, {"share", .number = 1.0 / 3},
-                   {"run", .text = "say \"c\"\n"});
+    smoe_frame_put(frame, {"run", .text = "a, b"}, {"size", .number = -1e300},
+                   {"share", .number = NAN});
+    smoe_frame_put(frame, {"run", .text = "say \"c\"\n"}, {"size", .number = INFINITY},
+                   {"share", .number = 1.0 / 3});
 }
 
 static void cells_come_back(void **state) {
@@ -125,11 +125,12 @@ static void wrong_rows(void **state) {
         smoe_frame_cell cell[4];
         size_t cells;
     } rows[] = {
-        {"the table sizes: a row has no cell for 'size'", {run, share}, 2},
+        {"the table sizes: a row has no cell for 'share'", {run, size}, 2},
+        {"the table sizes: a row has a cell for no column, 'share'", {run, share}, 2},
         {"the table sizes: a row has a cell for no column, 'sise'",
          {run, {"sise", .number = 1}, share},
          3},
-        {"the table sizes: a row has two cells for 'share'", {run, size, share, share}, 4},
+        {"the table sizes: a row has a cell for no column, 'share'", {run, size, share, share}, 4},
         {"the table sizes: a row has text for 'size'", {run, {"size", .text = "1"}, share}, 3},
         {"the table sizes: a row has no text for 'run'", {{"run", .number = 1}, size, share}, 3},
     };

@@ -61,11 +61,13 @@ static void fill_both(smoe_frame *frame, const char *run, size_t block) {
                 {"weight", .number = 0.25 * (class + expert)}, {"lift", .number = 1},
                 {"class_rank", .number = 2 - class}, {"expert_rank", .number = 1 + expert});
     for (double step = 10; step <= 20; step += 10) {
-        PUT(&frame[7], run, block, {"step", .number = step}, {"metric", .text = "dispatch_max"},
-            {"value", .number = step / 40});
+        smoe_frame_put(&frame[7], {"run", .text = run}, {"step", .number = step},
+                       {"block", .number = (double)block}, {"metric", .text = "dispatch_max"},
+                       {"value", .number = step / 40});
         if (block > 1) continue;
-        PUT(&frame[7], run, NAN, {"step", .number = step}, {"metric", .text = "loss"},
-            {"value", .number = 1 / step});
+        smoe_frame_put(&frame[7], {"run", .text = run}, {"step", .number = step},
+                       {"block", .number = NAN}, {"metric", .text = "loss"},
+                       {"value", .number = 1 / step});
     }
 }
 
