@@ -89,7 +89,7 @@ static inline size_t panels_of(const smoe_skinny_kernels *skinny, size_t m) {
 
 /* Prefetches consecutive `bytes`, in several streams. */
 static inline smoe_prefetch prefetch_along(const void *at, size_t bytes, size_t steps) {
-    size_t streams = smoe_tuning_get()->streams, part = bytes / streams / 128 * 128;
+    size_t streams = smoe_tuning_streams(), part = bytes / streams / 128 * 128;
     return (smoe_prefetch){.at = at,
                            .left = streams,
                            .run = streams,

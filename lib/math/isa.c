@@ -125,29 +125,10 @@ bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision) {
     return false; /* of another architecture */
 }
 
-static const smoe_tuning *family(void) {
-    static const smoe_tuning unknown = {.family = "unknown", .streams = 1};
-#if defined __x86_64__
-    static const smoe_tuning intel = {.family = "intel", .streams = SMOE_STREAMS};
-    static const smoe_tuning amd = {.family = "amd", .streams = 1};
+size_t smoe_tuning_streams(void) {
+#ifdef __x86_64__
     __builtin_cpu_init();
-    if (__builtin_cpu_is("intel")) return &intel;
-    if (__builtin_cpu_is("amd")) return &amd;
-#elif defined __aarch64__
-    static const smoe_tuning arm = {.family = "arm", .streams = 1};
-    return &arm;
+    if (__builtin_cpu_is("intel")) return SMOE_STREAMS;
 #endif
-    return &unknown;
-}
-
-static const smoe_tuning *tuning;
-static pthread_once_t tuned = PTHREAD_ONCE_INIT;
-
-static void tune(void) {
-    tuning = family();
-}
-
-const smoe_tuning *smoe_tuning_get(void) {
-    pthread_once(&tuned, tune);
-    return tuning;
+    return 1;
 }

@@ -274,11 +274,12 @@ static inline __attribute__((always_inline)) void tile_pass(const smoe_matrix_bl
 static void begin(void) {}
 static void end(void) {}
 
-#if WITH_BF16
-enum { ABREAST = 8, ACROSS = SIDE }; /* rows of sums in registers, by two vectors */
+/* Rows and columns whose sums are in registers. */
+enum { ABREAST = VL == 16 ? 8 : 4, ACROSS = 2 * VL < SIDE ? 2 * VL : SIDE, NV = ACROSS / VL };
 
+#if WITH_BF16
 /* One step: the terms of ABREAST rows. */
-static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2],
+static inline __attribute__((always_inline)) void multiply(vreal sum[ABREAST][NV],
                                                            const smoe_bf16 *a, const smoe_bf16 *b) {
     for (size_t p = 0; p < PAIRS; p++) {
         __m512bh left = (__m512bh)_mm512_loadu_si512(b + p * 2 * ROWS);
@@ -288,36 +289,13 @@ static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2
             int two;
             memcpy(&two, a + i * DEEP + 2 * p, sizeof two);
             __m512bh both = (__m512bh)_mm512_set1_epi32(two);
-            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], both, left);
-            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], both, right);
+            sum[i][0] = (vreal)_mm512_dpbf16_ps((__m512)sum[i][0], both, left);
+            sum[i][1] = (vreal)_mm512_dpbf16_ps((__m512)sum[i][1], both, right);
         }
-    }
-}
-
-static inline __attribute__((always_inline)) void
-tile_pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
-    real *sums = t->sums + (crossed ? SUMS : 0);
-    size_t step = parts * 2 * TILE;
-    for (size_t i = 0; i < t->m; i += ABREAST) {
-        __m512 sum[ABREAST][2];
-#pragma GCC unroll 8
-        for (size_t r = 0; r < ABREAST; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-        const smoe_bf16 *rows = t->a + i * DEEP, *columns = t->b;
-        for (size_t s = 0; s < t->steps; s++, rows += step, columns += step) {
-            prefetch_some(next);
-            multiply(sum, rows, crossed ? columns + 2 * TILE : columns);
-            if (crossed) multiply(sum, rows + 2 * TILE, columns);
-        }
-#pragma GCC unroll 8
-        for (size_t r = 0; r < ABREAST; r++)
-            for (size_t v = 0; v < 2; v++)
-                _mm512_storeu_ps(sums + (i + r) * SIDE + v * ROWS, sum[r][v]);
     }
 }
 
 #else
-enum { ABREAST = VL == 16 ? 8 : 4, ACROSS = 2 * VL < SIDE ? 2 * VL : SIDE, NV = ACROSS / VL };
-
 /* Of VL pairs the first and the second terms, in F32. */
 static inline void widen_pairs(const smoe_bf16 *pairs, vreal *first, vreal *second) {
 #ifdef SMOE_F64
@@ -353,6 +331,8 @@ static inline __attribute__((always_inline)) void multiply(vreal sum[ABREAST][NV
     }
 }
 
+#endif
+
 static void tile_pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
     real *sums = t->sums + (crossed ? SUMS : 0);
     size_t step = parts * 2 * TILE;
@@ -373,7 +353,6 @@ static void tile_pass(const smoe_matrix_block *t, size_t parts, bool crossed, pr
                     vstore(sums + (i + r) * SIDE + j + v * VL, sum[r][v]);
         }
 }
-#endif
 #endif
 
 static void tile_block(const smoe_matrix_block *t) {

@@ -1,31 +1,18 @@
 /*
- * Tuning parameters: values found by measurement, which change speed but never bits. Two kinds:
- *   fixed when a kernel is compiled, with a column for each instruction set, because they determine
- *   registers and loops (tuning_kernels.h);
- *   chosen when the program starts, one structure per processor family (smoe_tuning).
- * A new instruction set gets a column, a new family a structure; none inherits values unseen. The
- * columns for NEON and plain (SSE2 and others) have safe values that have not been tuned.
+ * Tuning parameters: values found by measurement, which change speed but never bits. Those that
+ * determine registers and loops have a column for each instruction set (tuning_kernels.h); none
+ * inherits values unseen. The columns for NEON and plain (SSE2 and others) have safe values that
+ * have not been tuned.
  */
 #pragma once
 
 #include "base/base.h"
 
-/* ---- one structure per processor family ------------------------------------------------------ */
-
-typedef struct smoe_tuning {
-    const char *family; /* for env.json: "intel", "amd", "arm", "unknown" */
-    /* Streams of memory, 1 to SMOE_STREAMS, in which one thread prefetches a long array. Zen 5
-     * drops prefetches beyond its miss queue, but its hardware prefetcher follows one stream well;
-     * on Intel four streams side by side are faster than one. */
-    size_t streams;
-} smoe_tuning;
-
+/* Streams of memory, 1 to SMOE_STREAMS, in which one thread prefetches a long array. Zen 5 drops
+ * prefetches beyond its miss queue, but its hardware prefetcher follows one stream well; on Intel
+ * four streams side by side are faster than one. */
 enum { SMOE_STREAMS = 4 };
-
-/* The structure of this processor, which is determined once. */
-const smoe_tuning *smoe_tuning_get(void);
-
-/* ---- the same for all processors ------------------------------------------------------------- */
+size_t smoe_tuning_streams(void);
 
 enum {
     SMOE_OUTER_TERMS = 32, /* terms up to which a gradient stays a sum of outer products */
