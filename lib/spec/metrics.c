@@ -1,7 +1,6 @@
 /* The table of metrics and its names; see metrics.h. */
 #include "spec/metrics.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,14 +136,6 @@ const char *smoe_metric_words(size_t i, const char **words) {
         return name;
     }
     return NULL;
-}
-
-bool smoe_metric_is_better(smoe_metric metric, double value, double than) {
-    switch (smoe_metrics[metric].better) {
-    case SMOE_LOWER: return value < than || (!isfinite(than) && isfinite(value));
-    case SMOE_HIGHER: return value > than || (!isfinite(than) && isfinite(value));
-    default: return false;
-    }
 }
 
 bool smoe_metric_is_measured(const char *column) {

@@ -97,6 +97,3 @@ const char *smoe_metric_say(const char *name, char *buf, size_t size);
 /* The i-th of those names, evaluations being of the split test, its words in *words; NULL past the
  * last. */
 const char *smoe_metric_words(size_t i, const char **words);
-
-/* Whether a number is better than another. A finite number is better than one that is not. */
-bool smoe_metric_is_better(smoe_metric metric, double value, double than);

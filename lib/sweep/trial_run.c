@@ -35,7 +35,7 @@ static json_t *get(const json_t *result, smoe_metric metric) {
 }
 
 static void keep_best(reader *r, double precision) {
-    if (!smoe_metric_is_better(SMOE_METRIC_PRECISION, precision, r->best)) return;
+    if (precision <= r->best) return;
     r->best = precision;
     trial_run_set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
     trial_run_set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));

@@ -447,7 +447,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
         json_decref(r);
         return -1;
     }
-    if (smoe_metric_is_better(SMOE_METRIC_PRECISION, eval->precision_at_1, t->state.best)) {
+    if (eval->precision_at_1 > t->state.best) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;
     }

@@ -136,17 +136,6 @@ static void labels_name_the_split(void **state) {
     assert_true(i > 10);
 }
 
-static void which_number_is_better(void **state) {
-    (void)state;
-    assert_true(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.5, 0.25));
-    assert_false(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.25, 0.25));
-    assert_true(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.25, 0.5));
-    assert_false(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.5, 0.25));
-    assert_true(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.5, NAN));
-    assert_false(smoe_metric_is_better(SMOE_METRIC_LOSS, NAN, 0.5));
-    assert_false(smoe_metric_is_better(SMOE_METRIC_LR, 2, 1));
-}
-
 /* ---- man pages ------------------------------------------------------------------------------- */
 
 /* The section METRICS of a page, without roff macros. */
@@ -200,7 +189,6 @@ int main(void) {
         cmocka_unit_test(names_there_and_back),
         cmocka_unit_test(names_as_they_are_written),
         cmocka_unit_test(labels_name_the_split),
-        cmocka_unit_test(which_number_is_better),
         cmocka_unit_test(the_man_pages_are_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
