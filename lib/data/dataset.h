@@ -64,7 +64,7 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 
 /* One image without augmentation: pixels [channels, image_size, image_size], target [N] (1 for the
  * main label; `multi` also sets the further labels of multi-label data). The main label goes to
- * *label. */
+ * *label. target NULL: the pixels alone. */
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 

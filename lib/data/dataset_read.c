@@ -136,7 +136,7 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     if (smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, &image, &work, err)) return -1;
     smoe_image_scale_make(&scale, &set->data);
     smoe_image_pixels(pixels, &image, &scale);
-    *label = smoe_dataset_target(set, i, multi, target);
+    if (target) *label = smoe_dataset_target(set, i, multi, target);
     return 0;
 }
 

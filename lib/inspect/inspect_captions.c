@@ -14,7 +14,6 @@ typedef struct captions {
     size_t D, batch, an_image;
     uint32_t *tokens; /* [text.context] */
     real *pixels;     /* [batch, an image] copies of it */
-    real *target;     /* [N], not used */
     real *text;       /* [D], of length 1 */
     real *unit;       /* [batch,D] */
     size_t *slot;     /* [batch] */
@@ -33,7 +32,6 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
     if (smoe_tokenizer_open(&c->tokenizer, r->subject.spec, err)) return -1;
     c->tokens = smoe_alloc_in(pool, r->subject.spec->text.context, sizeof *c->tokens);
     c->pixels = smoe_alloc_in(pool, c->batch * c->an_image, sizeof *c->pixels);
-    c->target = smoe_alloc_in(pool, r->N, sizeof *c->target);
     c->text = smoe_alloc_in(pool, c->D, sizeof *c->text);
     c->unit = smoe_alloc_in(pool, c->batch * c->D, sizeof *c->unit);
     c->slot = smoe_alloc_in(pool, c->batch, sizeof *c->slot);
@@ -47,8 +45,7 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
 /* The image, as often as it fits, and its caption, embedded. */
 static int captions_load(captions *c, const smoe_inspection *r, size_t image, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
-    int64_t label;
-    if (smoe_dataset_image(s->set, image, false, c->pixels, c->target, &label, err) ||
+    if (smoe_dataset_image(s->set, image, false, c->pixels, NULL, NULL, err) ||
         smoe_dataset_caption(s->set, image, NULL, c->caption, sizeof c->caption, err))
         return -1;
     for (size_t b = 1; b < c->batch; b++)

@@ -23,7 +23,6 @@ static int open_sample(smoe_sample *s, smoe_inspection *r, size_t image, smoe_er
     const smoe_data_spec *data = &subject->spec->data;
     size_t pixels = data->channels * data->image_size * data->image_size;
     char name[SMOE_IMAGE_NAME];
-    int64_t label;
     *s = (smoe_sample){.image = image,
                        .channels = data->channels,
                        .size = data->image_size,
@@ -32,7 +31,6 @@ static int open_sample(smoe_sample *s, smoe_inspection *r, size_t image, smoe_er
                        .first_patch = r->first_patch,
                        .layers = r->layers};
     SMOE_FREED real *image_pixels = smoe_alloc(pixels, sizeof *image_pixels);
-    SMOE_FREED real *target = smoe_alloc(r->N, sizeof *target);
     smoe_alloc_pool *pool = &r->memory;
     s->pixels = smoe_alloc_in(pool, pixels, sizeof *s->pixels);
     s->run = smoe_alloc_text_in(pool, subject->run);
@@ -42,8 +40,7 @@ static int open_sample(smoe_sample *s, smoe_inspection *r, size_t image, smoe_er
         pool, smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
     s->layer = smoe_alloc_in(pool, r->layers, sizeof *s->layer);
     for (size_t l = 0; l < r->layers; l++) open_layer(&s->layer[l], r, l);
-    if (smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err))
-        return -1;
+    if (smoe_dataset_image(subject->set, image, false, image_pixels, NULL, NULL, err)) return -1;
     for (size_t i = 0; i < pixels; i++)
         s->pixels[i] = (float)smoe_image_shown(data, i / (s->size * s->size), image_pixels[i]);
     return 0;

@@ -157,7 +157,6 @@ typedef struct target {
 typedef struct company {
     size_t an_image;
     real *pixels; /* [a group, an image] */
-    real *unused; /* [N] targets; not used */
     real *before; /* [N] logits among an image's own companions */
 } company;
 
@@ -175,14 +174,13 @@ static target target_at(const smoe_inspection *r, size_t place, size_t group) {
 /* The group of a target: in round 0 its own, later others, drawn from the rest of the split. */
 static int load_group(const smoe_inspection *r, const company *c, const target *t, size_t round,
                       smoe_err *err) {
-    int64_t label;
     smoe_rng rng = smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, SMOE_DRAWS_COMPANIONS,
                                round, t->image);
     for (size_t i = 0; i < t->size; i++) {
         size_t image = r->order[t->first + i], other = smoe_rng_below(&rng, r->images - 1);
         if (round && image != t->image) image = other + (other >= t->image);
-        if (smoe_dataset_image(r->subject.set, image, false, c->pixels + i * c->an_image, c->unused,
-                               &label, err))
+        if (smoe_dataset_image(r->subject.set, image, false, c->pixels + i * c->an_image, NULL,
+                               NULL, err))
             return -1;
     }
     return 0;
@@ -222,12 +220,10 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     if (group > batch) group = batch;
     company c = {.an_image = data->channels * data->image_size * data->image_size};
     SMOE_FREED real *pixels = smoe_alloc(group * c.an_image, sizeof *pixels);
-    SMOE_FREED real *unused = smoe_alloc(r->N, sizeof *unused);
     SMOE_FREED real *before = smoe_alloc(r->N, sizeof *before);
     target one[SAMPLE] = {0}, all = {0};
     int status = 0;
     c.pixels = pixels;
-    c.unused = unused;
     c.before = before;
     for (size_t i = 0; i < targets && !status; i++) { /* the processes divide them */
         if (i % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
