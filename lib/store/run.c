@@ -402,7 +402,7 @@ static int open_events(smoe_run *run, smoe_err *err) {
 int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height, const void *png,
                      size_t size, smoe_err *err) {
     if (open_events(run, err)) return -1;
-    smoe_tfevents_picture(run->file, tag, width, height, 3, png, size);
+    smoe_tfevents_picture(run->file, tag, width, height, png, size);
     return 0;
 }
 

@@ -52,14 +52,6 @@ static smoe_message tfevents_value_of(const char *tag) {
     return value;
 }
 
-/* So that no reader has to guess by the kind of value. */
-static void add_plugin(smoe_message *value, const char *name) {
-    smoe_message plugin = {0}, metadata = {0};
-    smoe_message_text(&plugin, 1, name);
-    smoe_message_inner(&metadata, 1, &plugin);
-    smoe_message_inner(value, 9, &metadata);
-}
-
 void smoe_tfevents_scalar(smoe_tfevents *events, const char *tag, double number) {
     smoe_message value = tfevents_value_of(tag);
     smoe_message_float(&value, 2, (float)number);
@@ -90,14 +82,17 @@ void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const doubl
 }
 
 void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width, size_t height,
-                           size_t channels, const void *png, size_t size) {
-    smoe_message value = tfevents_value_of(tag), image = {0};
+                           const void *png, size_t size) {
+    smoe_message value = tfevents_value_of(tag), image = {0}, plugin = {0}, metadata = {0};
     smoe_message_number(&image, 1, height);
     smoe_message_number(&image, 2, width);
-    smoe_message_number(&image, 3, channels);
+    smoe_message_number(&image, 3, 3);
     smoe_message_bytes(&image, 4, png, size);
     smoe_message_inner(&value, 4, &image);
-    add_plugin(&value, "images");
+    /* So that no reader has to guess by the kind of value. */
+    smoe_message_text(&plugin, 1, "images");
+    smoe_message_inner(&metadata, 1, &plugin);
+    smoe_message_inner(&value, 9, &metadata);
     smoe_message_inner(&events->summary, 1, &value);
 }
 

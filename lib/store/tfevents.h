@@ -21,9 +21,9 @@ void smoe_tfevents_scalar(smoe_tfevents *events, const char *tag, double value);
 /* A histogram of n numbers by their place: value[i] counts in the bucket from i to i + 1. */
 void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const double *value, size_t n);
 
-/* The bytes of a PNG file. */
+/* The bytes of a PNG file of three channels. */
 void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width, size_t height,
-                           size_t channels, const void *png, size_t size);
+                           const void *png, size_t size);
 
 /* Writes the event at once and in one piece, if it has values. */
 int smoe_tfevents_put(smoe_tfevents *events, double seconds, uint64_t step,

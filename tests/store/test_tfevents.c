@@ -120,7 +120,7 @@ static void events(void **state) {
     assert_int_equal(smoe_tfevents_put(e, 1000.25, 302, &err), 0); /* nothing to write */
     const double counts[] = {3, 0, 5};
     smoe_tfevents_histogram(e, "experts", counts, 3);
-    smoe_tfevents_picture(e, "overlay", 300, 20, 3, "PNG bytes", 9);
+    smoe_tfevents_picture(e, "overlay", 300, 20, "PNG bytes", 9);
     assert_int_equal(smoe_tfevents_put(e, 1001, 400, &err), 0);
     smoe_tfevents_close(e);
 
