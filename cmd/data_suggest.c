@@ -58,14 +58,22 @@ static bool is_oblong(const smoe_survey *survey) {
     return survey->cropped[0] > 0.15;
 }
 
-/* Reads the first split as the suggested spec does, since its pixels depend on the size. */
+/* Whether images should be turned upright, and the user has not said what to do with them. */
+static bool needs_turning(const smoe_survey *survey, const smoe_spec *spec) {
+    int key = smoe_schema_find("data.orientation");
+    return survey->turned && spec->origin[key].kind < SMOE_FROM_FILE;
+}
+
+/* Reads the first split as the suggested spec does, on which its pixels depend. */
 static int look_again(smoe_surveyed *first, smoe_spec *spec, const suggestion *s, smoe_scan *scan,
                       smoe_err *err) {
     smoe_data_spec *data = &spec->data;
     smoe_fit_of_image fit = is_oblong(&first->survey) ? SMOE_IMAGE_SQUASH : SMOE_IMAGE_CROP;
-    if (data->image_size == s->side && data->fit == fit) return 0;
+    bool turn = needs_turning(&first->survey, spec);
+    if (data->image_size == s->side && data->fit == fit && !turn) return 0;
     data->image_size = s->side;
     data->fit = fit;
+    if (turn) data->orientation = SMOE_ORIENTATION_APPLY;
     smoe_dataset_free(first->set);
     smoe_survey_free(&first->survey);
     first->set = NULL;
@@ -113,6 +121,10 @@ static void put_data(FILE *out, const suggestion *s, const smoe_surveyed *first,
     if (is_oblong(survey))
         fprintf(out, "  fit: squash  # a central square would leave out %.0f %% of the pixels\n",
                 100 * survey->cropped[0]);
+    if (needs_turning(survey, spec))
+        fprintf(out, "  orientation: apply  # %zu image%s of %s %s an EXIF orientation\n",
+                survey->turned, SMOE_S(survey->turned), first->name,
+                survey->turned == 1 ? "has" : "have");
     fprintf(out, "  mean: [%s]  # of the pixels of %s at this size\n  std: [%s]\n", list[0],
             first->name, list[1]);
     fprintf(out, "  augment:\n    crop: %s  # %s\n    flip: %s  # %s\n",

@@ -92,6 +92,7 @@ cp "$corpus"/grey.jpg side/train/bee/1.jpg && cp side/train/bee/1.jpg side/train
 cp side/train/ape/1.jpg side/test/ape && cp side/train/bee/1.jpg side/test/bee
 # mean and std of a suggestion are those of the images that it trains with, in their size
 status 0 smoe data side --suggest >side.yaml
+grep -qx '  orientation: apply  # 1 image of train has an EXIF orientation' side.yaml || fail "not turned: $(cat side.yaml)"
 suggested=$(sed -nE 's/^  (mean|std): (.*\]).*/data.\1=\2/p' side.yaml | tr '\n' ' ')
 status 0 smoe data side.yaml >out
 grep -qF "pixels  of train at 32 x 32: ${suggested% }" out || fail "suggested $suggested: $(cat out)"
