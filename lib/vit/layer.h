@@ -208,7 +208,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_values x,
                              const smoe_pass *pass);
 
-/* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
+/* ---- mlp: E two-layer MLPs, each on its own rows; the dense MLP is E = 1 --------------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
     const smoe_precision *precision;

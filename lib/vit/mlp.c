@@ -1,6 +1,6 @@
 /*
- * Two-layer fused MLPs, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T +
- * b2. The dense MLP of a block is the case E = 1. Of a small layer, GELU's output and its slope are
+ * Two-layer MLPs, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T + b2.
+ * The dense MLP of a block is the case E = 1. Of a small layer, GELU's output and its slope are
  * kept, the slope in the place of its input; of a large one the input, from which backward computes
  * both again, which costs less than the memory would.
  */
