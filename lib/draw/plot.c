@@ -204,7 +204,7 @@ void smoe_plot_fit(smoe_panel *panel, int log) {
             whole = whole && p->x == rint(p->x);
         }
     if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
-    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
+    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : fmax(1, fabs(x[0]) / 20);
     if (panel->x.ticks) {
         panel->x.low = nearbyint(x[0]) - 0.5; /* points side by side are not at their places */
         panel->x.high = nearbyint(x[1]) + 0.5;

@@ -52,12 +52,12 @@ status 1 smoe bench tiny.yaml --rounds 1 -q --append /dev/null/bench.md >/dev/nu
 
 # Lines are added only to a table that --append made; this is checked before the work starts.
 status 0 smoe init tiny.yaml weights.safetensors -q >/dev/null
-cp weights.safetensors before.safetensors
+cp weights.safetensors weights.md
 printf '# Notes\n\n| case | time |\n|---|---|\n' >notes.md
-for file in weights.safetensors notes.md; do
+for file in weights.md notes.md; do
     status 3 smoe bench tiny.yaml --dry-run --append $file 2>err
     grep -q "^smoe bench: $file: has no table written by --append$" err || fail "$(cat err)"
 done
 status 0 smoe bench tiny.yaml --dry-run --json --rounds 3 >out
 [ "$(tr -d ' \n' <out)" = '{"rounds":3,"batch":8}' ] || fail "dry run: $(cat out)"
-cmp weights.safetensors before.safetensors || fail "weights.safetensors was changed"
+cmp weights.safetensors weights.md || fail "weights.md was changed"
