@@ -179,7 +179,8 @@ static void data_compare(data_job *job, const data_job *against) {
             find_near(job, &against->split[i], &job->split[j], against->path);
 }
 
-/* Names of the images of a split that are near some of the other data set, each once. */
+/* Names of the images of a split that are near some of the other data set, each once, and of those
+ * that cannot be decoded. */
 static void print_excluded(FILE *out, const data_job *job, const split *s) {
     char name[SMOE_IMAGE_NAME];
     SMOE_FREED bool *near = smoe_alloc(s->survey.images + 1, sizeof *near);
@@ -189,17 +190,29 @@ static void print_excluded(FILE *out, const data_job *job, const split *s) {
             near[job->near[k].pair[i].b] = true;
     for (size_t i = 0; i < s->survey.images; i++)
         if (near[i]) fprintf(out, "%s\n", smoe_dataset_image_name(s->set, i, name, sizeof name));
+    const smoe_dataset_report *found = smoe_dataset_found(s->set);
+    for (size_t i = 0; i < found->damaged; i++) fprintf(out, "%s\n", found->name[i]);
 }
 
 static int data_print_list(FILE *out, const void *context, smoe_err *err) {
     const data_job *job = context;
     (void)err;
-    fprintf(out, "# near duplicates in %s; data.exclude takes this file\n", job->path);
+    fprintf(out,
+            "# images of %s that are near duplicates of another data set, or damaged; "
+            "data.exclude takes this file\n",
+            job->path);
     for (size_t k = 0; k < job->splits; k++) print_excluded(out, job, &job->split[k]);
     return 0;
 }
 
-/* Writes exclude.txt of --against: the images that are nearly images of the other data set. */
+/* Whether there is something to write to exclude.txt: with --against, or if images are damaged. */
+static bool excludes(const data_job *job, const smoe_options *options) {
+    size_t damaged = 0;
+    for (size_t k = 0; k < job->splits; k++)
+        damaged += smoe_dataset_found(job->split[k].set)->damaged;
+    return options->against || damaged;
+}
+
 static int write_excluded(const data_job *job, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/exclude.txt", options->out);
     if (smoe_cmd_target(path, options, err)) return -1;
@@ -430,10 +443,10 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     if (smoe_cmd_flush(err)) return -1;
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
-    if (options->against && write_excluded(job, options, err)) return -1;
+    if (excludes(job, options) && write_excluded(job, options, err)) return -1;
     SMOE_FREED char *files = smoe_text_format("contact.png contact.svg contact-images.png "
                                               "classes.csv near_duplicates.csv left_out.csv%s",
-                                              options->against ? " exclude.txt" : "");
+                                              excludes(job, options) ? " exclude.txt" : "");
     smoe_heading_files(options, options->out, files, NULL);
     return 0;
 }
@@ -476,7 +489,8 @@ static int check_skipped(const data_job *job, smoe_err *err) {
         if (left * SMOE_LEFT_MOST > all)
             return smoe_fail(err, SMOE_DATA,
                              "%zu of %zu images of %s cannot be used, more than one of %d: "
-                             "training refuses them, even with data.on_error=skip",
+                             "training refuses them, even with data.on_error=skip; "
+                             "data.exclude takes the list of them that -o DIR writes, exclude.txt",
                              left, all, job->split[k].name, SMOE_LEFT_MOST);
     }
     return 0;

@@ -96,6 +96,8 @@ typedef struct smoe_dataset_report {
     size_t remarks;
     size_t left_out; /* images (data.on_error) */
     char **left;     /* what was wrong with the first SMOE_LEFT of them, a line each */
+    size_t damaged;  /* those of them that cannot be decoded */
+    char **name;     /* [damaged] their names, as data.exclude takes them */
     size_t turned;   /* images of a folder that their EXIF data turn or mirror */
     smoe_others others;
 } smoe_dataset_report;

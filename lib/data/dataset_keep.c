@@ -40,6 +40,15 @@ static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image 
     return 0;
 }
 
+static void leave_out(smoe_dataset *set, size_t i, const smoe_err *why) {
+    char own[SMOE_IMAGE_NAME];
+    const char *name = smoe_dataset_image_name(set, i, own, sizeof own);
+    smoe_dataset_report *r = &set->report;
+    if (!r->name) r->name = smoe_alloc_in(&set->memory, set->images, sizeof *r->name);
+    r->name[r->damaged++] = smoe_alloc_text_in(&set->memory, name);
+    smoe_dataset_leave_out(set, why);
+}
+
 int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     const size_t n = set->images;
     SMOE_FREED bool *keep = smoe_alloc(n, sizeof *keep);
@@ -49,7 +58,7 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
         keep[i] = !all.why[i];
         if (keep[i]) continue;
         if (all.why[i]->code == SMOE_DATA)
-            smoe_dataset_leave_out(set, all.why[i]);
+            leave_out(set, i, all.why[i]);
         else if (!status)
             status = smoe_fail(err, all.why[i]->code, "%s", all.why[i]->text);
         free(all.why[i]);
@@ -60,7 +69,7 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     if (set->report.left_out * SMOE_LEFT_MOST <= set->report.left_out + set->images) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: %zu of %zu images cannot be used, more than one of %d: %s; "
-                     "data.exclude=LIST leaves out more, by their names",
+                     "data.exclude leaves out more, by a list that smoe data -o DIR writes",
                      set->path, set->report.left_out, set->report.left_out + set->images,
                      SMOE_LEFT_MOST, set->report.left[0]);
 }

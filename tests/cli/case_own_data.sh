@@ -163,7 +163,10 @@ echo train/a/bad.png >bad.txt
 status 0 smoe train tiny.yaml $split data.exclude=bad.txt -n >/dev/null 2>err
 for i in 1 2; do cp split/train/a/bad.png split/train/a/bad$i.png; done
 status 3 smoe train tiny.yaml $split data.on_error=skip -n 2>err
-grep -q '3 of 123 images cannot be used, more than one of 100: .*; data.exclude=LIST leaves out more' err || fail "too many: $(cat err)"
+grep -q '3 of 123 images cannot be used, more than one of 100: .*; data.exclude leaves out more, by a list that smoe data -o DIR writes' err || fail "too many: $(cat err)"
+status 3 smoe data split -o damage >/dev/null 2>err
+[ "$(grep -v '^#' damage/exclude.txt | tr '\n' ' ')" = 'train/a/bad.png train/a/bad1.png train/a/bad2.png ' ] || fail "the damaged: $(cat damage/exclude.txt)"
+status 0 smoe data split data.exclude=damage/exclude.txt >/dev/null
 rm split/train/a/bad[12].png
 status 0 smoe train tiny.yaml $split data.on_error=skip -o skipped >/dev/null 2>err
 grep -q '1 image of train is left out' err || fail "the number: $(cat err)"
