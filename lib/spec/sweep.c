@@ -192,8 +192,10 @@ static void unknown_part(smoe_reading *reading, const parts *p, const smoe_node 
     for (size_t i = 0; p->name[i]; i++) smoe_text_add(&known, "%s%s", i ? ", " : "", p->name[i]);
     char shown[64];
     smoe_text_shown(name->text ? name->text : "", shown, sizeof shown);
-    smoe_reading_problem(reading, &name->where, p->section, "unknown key '%s'; known here: %s",
-                         shown, known);
+    bool swept = name->text && smoe_schema_find(name->text) >= 0;
+    smoe_reading_problem(
+        reading, &name->where, p->section, "unknown key '%s'; %s%s", shown,
+        swept ? "keys of the spec are swept under grid; known here: " : "known here: ", known);
 }
 
 /* The name of the next part; NULL at the end. Others are reported. */

@@ -61,6 +61,10 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: {gird: {}}", NULL,
                 "t:1:9: sweep: unknown key 'gird'; known here: grid, zip, seeds, evaluate, figure, "
                 "reference, primary, family, equivalence, seen");
+    specs_wrong("sweep: {train.steps: [1, 2]}", NULL,
+                "t:1:9: sweep: unknown key 'train.steps'; keys of the spec are swept under grid; "
+                "known here: grid, zip, seeds, evaluate, figure, reference, primary, family, "
+                "equivalence, seen");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
