@@ -450,7 +450,7 @@ static bool is_router(const char *name) {
 }
 
 static bool is_pooling(const char *name) {
-    return BEGINS(name, "norm.", "fc_norm.", "attn_pool.", "head_dist.");
+    return BEGINS(name, "norm.", "fc_norm.", "attn_pool.");
 }
 
 /* What follows the last block belongs to the head: with a new head it is new too, but only as a
@@ -513,19 +513,25 @@ void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     experts &= file_has(from, of_dense);
     dense &= file_has(from, of_experts);
     bool token = file_has(from, "cls_token") && !smoe_params_find(params, "cls_token");
+    const smoe_tensor *more = smoe_safetensors_find(from->file, "reg_token");
+    char tokens[80] = "";
+    if (more && more->ndim == 3 && !smoe_params_find(params, "reg_token"))
+        snprintf(tokens, sizeof tokens,
+                 "model.registers=%zu has registers or a distillation token; ", more->dim[1]);
     names_put(out, "; missing: ", s.name, missing);
     unused_put(out, from, s.source, s.name, counts);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return;
-    smoe_fail_more(err, SMOE_DATA,
-                   "%s: differs from the model of the spec before the head: %s. %s%s",
-                   smoe_safetensors_path(from->file), text + strspn(text, "; "),
-                   token ? "model.head=token has a class token; " : "",
-                   from->fit == SMOE_FIT_UPCYCLE
-                       ? "--upcycle makes experts from an MLP, but no shared or universal ones"
-                   : experts ? "--upcycle makes experts from a dense MLP, --partial starts from "
-                               "the parts in common"
-                   : dense   ? "smoe convert --experts mean makes an MLP of experts, --partial "
-                               "starts from the parts in common"
-                             : "--partial starts from the parts in common");
+    smoe_fail_more(
+        err, SMOE_DATA, "%s: differs from the model of the spec before the head: %s. %s%s%s",
+        smoe_safetensors_path(from->file), text + strspn(text, "; "),
+        token ? "model.head=token has a class token; " : "", tokens,
+        from->fit == SMOE_FIT_UPCYCLE
+            ? missing ? "--upcycle makes experts from an MLP, but no shared or universal ones"
+                      : "with --upcycle nothing else may be left out"
+        : experts ? "--upcycle makes experts from a dense MLP, --partial starts from "
+                    "the parts in common"
+        : dense   ? "smoe convert --experts mean makes an MLP of experts, --partial "
+                    "starts from the parts in common"
+                  : "--partial starts from the parts in common");
 }

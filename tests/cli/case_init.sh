@@ -128,6 +128,10 @@ grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors'
 status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.layers=none >/dev/null
 status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
 grep -q 'token.safetensors: differs from the model of the spec before the head: not used: cls_token. model.head=token has a class token; --partial starts from the parts in common' err || fail "$(cat err)"
+status 0 smoe init tiny.yaml more.safetensors -q model.head=token model.registers=1 model.moe.layers=none >/dev/null
+status 3 smoe train tiny.yaml -q --init more.safetensors --upcycle model.head=token -o x 2>err
+grep -q 'not used: reg_token. model.registers=1 has registers or a distillation token; with --upcycle nothing else may be left out' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -n --init more.safetensors --upcycle model.head=token model.registers=1 >/dev/null
 status 3 smoe train tiny.yaml -q --init dense -o x 2>err
 grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, .*\. --upcycle makes experts' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.layers=none -o x 2>err

@@ -302,6 +302,26 @@ static void registers(void **state) {
     smoe_params_free(&token);
 }
 
+/* The second head of DeiT's distillation is left out where training starts, but not in an
+ * evaluation, for which logits of both heads would count. */
+static void second_head(void **state) {
+    smoe_params there = {0}, here = {0};
+    smoe_err err = {0};
+    const size_t dim[] = {3, W};
+    smoe_params_add(&there, smoe_param_constant(7), 2, dim, "head.weight");
+    smoe_params_add(&there, smoe_param_constant(7), 2, dim, "head_dist.weight");
+    smoe_params_add(&here, smoe_param_constant(7), 2, dim, "head.weight");
+    assert_int_equal(smoe_params_allocate(&there, 1, &err), 0);
+    assert_int_equal(smoe_params_allocate(&here, 1, &err), 0);
+    smoe_safetensors *file = file_of(*state, &there);
+    if (smoe_params_load(&here, file, SMOE_FIT_INIT, NULL, &err)) fail_msg("%s", err.text);
+    assert_int_equal(smoe_params_load(&here, file, SMOE_FIT_RESIZED, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "a second head"));
+    smoe_safetensors_free(file);
+    smoe_params_free(&there);
+    smoe_params_free(&here);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void) {
@@ -310,6 +330,7 @@ int main(void) {
         cmocka_unit_test(planes_stay_planes),
         TEST(copies),
         TEST(registers),
+        TEST(second_head),
         TEST(refused),
         TEST(another_grid),
     };
