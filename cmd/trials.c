@@ -440,14 +440,32 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     smoe_frame_end(table);
 }
 
-/* The rows as they are written in a spec: the settings and the values that were found. */
+static bool tune_trained(const smoe_column *column) {
+    return strncmp(column->name, SMOE_EVALUATED, strlen(SMOE_EVALUATED)) != 0;
+}
+
+/* Whether an earlier row trains the same: rows may differ in keys of evaluations alone. */
+static bool tune_repeats(const smoe_frame *table, size_t row) {
+    bool same = false;
+    for (size_t earlier = 0; earlier < row && !same; earlier++) {
+        same = true;
+        for (size_t c = 0; table->column[c].text && same; c++)
+            same =
+                !tune_trained(&table->column[c]) ||
+                !strcmp(smoe_frame_text_at(table, earlier, c), smoe_frame_text_at(table, row, c));
+    }
+    return same;
+}
+
+/* The rows as they are written in a spec: the settings and the values that were found, once. */
 static void tune_zip(smoe_result *result, const smoe_frame *table) {
     smoe_result_line(result, NULL, "sweep.zip of a spec that trains with these values:");
     for (size_t c = 0; table->column[c].text; c++) {
-        if (!strncmp(table->column[c].name, SMOE_EVALUATED, strlen(SMOE_EVALUATED))) continue;
+        if (!tune_trained(&table->column[c])) continue;
         smoe_result_line(result, NULL, "  %s: [", table->column[c].name);
         for (size_t r = 0; r < table->rows; r++)
-            smoe_result_more(result, "%s%s", r ? ", " : "", smoe_frame_text_at(table, r, c));
+            if (!tune_repeats(table, r))
+                smoe_result_more(result, "%s%s", r ? ", " : "", smoe_frame_text_at(table, r, c));
         smoe_result_more(result, "]");
     }
 }

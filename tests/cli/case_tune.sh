@@ -46,3 +46,9 @@ grep -q 'tested: no results on the split val; tune on images held out of trainin
 status 0 smoe sweep tested.yaml evaluate.eval.split=test,val -q -o both >/dev/null
 status 0 smoe sweep both --tune train.optimizer.lr >out
 [ "$(grep -c ' val ' out)" -eq 2 ] && [ "$(wc -l <out)" -eq 7 ] || fail "$(cat out)"
+
+# rows that differ in keys of the evaluation alone are one line of the zip, because they train the same
+status 0 smoe sweep tested.yaml evaluate.eval.split=test,val evaluate.eval.batch_size=16,32 -q -o twice >/dev/null
+status 0 smoe sweep twice --tune train.optimizer.lr >out
+[ "$(grep -c ' val ' out)" -eq 4 ] || fail "$(cat out)"
+grep -qx '  model.depth: \[1, 2\]' out && grep -qx '  train.optimizer.lr: \[1e-2, 1e-2\]' out || fail "the zip: $(cat out)"
