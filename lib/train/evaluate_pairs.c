@@ -30,7 +30,7 @@ typedef struct gathered {
     bool classified;  /* there are texts for classes */
     real *unit[2];    /* [n,D] images, captions */
     real *own[2];     /* [batch,D] */
-    uint64_t *key;    /* [n] of the tokens of the first caption */
+    uint64_t *key;    /* [n] of the words of the first caption */
     size_t *captions; /* [n] how many the image has */
     further *more;    /* [mores] those after the first, of this process, image by image */
     real *more_unit;  /* [mores,D] */
@@ -78,11 +78,22 @@ static void gathered_open(gathered *g, size_t batch) {
     g->classes = smoe_alloc_in(m, g->N * g->D, sizeof *g->classes);
 }
 
-/* FNV-1a of the tokens: captions of the same words have the same key. */
-static uint64_t key_of(const uint32_t *tokens, size_t length) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++) hash = (hash ^ tokens[i]) * UINT64_C(0x100000001b3);
-    return hash;
+/* FNV-1a of all tokens of caption `which` of an image: captions of the same words have the same
+ * key. The given tokens may have been cut if they fill the context: then the caption is read
+ * again. */
+static int take_key(const gathered *g, const uint32_t *tokens, size_t length, size_t image,
+                    size_t which, uint64_t *key, smoe_err *err) {
+    uint32_t all[SMOE_CAPTION + 8];
+    if (length == g->spec->text.context) {
+        char text[SMOE_CAPTION];
+        smoe_caption_choice choice = {.which = which};
+        if (smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err)) return -1;
+        length = smoe_tokenizer_encode(g->tokenizer, all, sizeof all / sizeof *all, text);
+        tokens = all;
+    }
+    *key = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++) *key = (*key ^ tokens[i]) * UINT64_C(0x100000001b3);
+    return 0;
 }
 
 const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name) {
@@ -162,8 +173,10 @@ static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) 
         g->more = smoe_alloc_next(g->more, g->mores, sizeof *g->more);
         g->more_unit = smoe_alloc_next(g->more_unit, g->mores, g->D * sizeof *g->more_unit);
         size_t length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
+        further *next = &g->more[g->mores++];
         g->lengths[g->waiting++] = length;
-        g->more[g->mores++] = (further){image, key_of(tokens, length)};
+        next->image = image;
+        if (take_key(g, tokens, length, image, which, &next->key, err)) return -1;
         if (g->waiting == g->batch && embed_waiting(g, err)) return -1;
     }
     return 0;
@@ -187,7 +200,7 @@ static int take_batch(gathered *g, const smoe_batch *batch, smoe_err *err) {
                 if (!isfinite(unit[c])) return smoe_evaluate_nonfinite(g->model, i, NAN, err);
             memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
         }
-        g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);
+        if (take_key(g, batch->tokens + b * T, batch->lengths[b], i, 0, &g->key[i], err)) return -1;
         g->place[i] = batch->first + b;
         g->captions[i] = batch->captions[b];
         g->correct[i] = g->classified &&

@@ -14,7 +14,7 @@ typedef struct smoe_retrieval {
     size_t images, captions, D;
     const real *image, *caption; /* [images,D], [captions,D] */
     const size_t *first;         /* [images + 1] */
-    const uint64_t *key;         /* [captions] of the words */
+    const uint64_t *key;         /* [captions] of all words, whatever a context cuts */
 } smoe_retrieval;
 
 /*
