@@ -131,8 +131,8 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
         if (smoe_cost_share_of(&s->share[i], spec, classes, (int)processes[i], value[0] * 1e9,
                                value[1] / 1e6, err))
             return -1;
-        s->share[i].computing = cost->flops_train_per_image * (double)spec->train.batch_size /
-                                processes[i] / (value[2] * 1e9);
+        s->share[i].computing = cost->flops_train_computed_per_image *
+                                (double)spec->train.batch_size / processes[i] / (value[2] * 1e9);
         s->overlap[i] = smoe_cost_overlap(&s->share[i], cost);
     }
     return 0;

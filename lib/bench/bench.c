@@ -276,7 +276,8 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
     return *memory ? moving : compute;
 }
 
-/* The products of a pass, and the least data that it must move. Weights are read once forward and
+/* The products of a pass, without those of places that no token can take, and the least data that
+ * it must move. Weights are read once forward and
  * once for the gradient of the input. Their gradient is written, unless it is factored, and also
  * read first unless it belongs to an expert. The optimiser reads the written gradients twice, once
  * for their norm, sets those outside experts to zero, and reads and writes weights and moments. */
@@ -284,14 +285,14 @@ static void count_work(smoe_bench *b, const smoe_cost *cost) {
     smoe_bench_pass *train = &b->train, *infer = &b->infer;
     double B = (double)b->batch;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
-    infer->flops = B * cost->products_infer_per_image;
-    train->flops = B * cost->products_train_per_image;
+    infer->flops = B * cost->products_infer_computed_per_image;
+    train->flops = B * cost->products_train_computed_per_image;
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         smoe_part part = layer->part;
         double weights = sizeof(real) * layer->params;
-        infer->part_flops[part] += B * layer->flops_infer;
-        train->part_flops[part] += B * layer->flops_train;
+        infer->part_flops[part] += B * (layer->flops_infer - layer->idle_infer);
+        train->part_flops[part] += B * (layer->flops_train - layer->idle_train);
         infer->part_read[part] += stored * layer->params;
         train->part_read[part] += 2 * weights;
         infer->part_bytes[part] += B * layer->moved_infer;
@@ -481,7 +482,7 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
         return 0;
     }
     if (!small && !by->reference && measure_reference(by, err)) return -1;
-    e->seconds =
-        cost->products_train_per_image * images * steps / (small ? by->last : by->reference);
+    e->seconds = cost->products_train_computed_per_image * images * steps /
+                 (small ? by->last : by->reference);
     return 0;
 }

@@ -24,29 +24,31 @@
 
 /* `again`: forward passes of a step beside its own. */
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
-    double rest = 0, idle_infer = 0, idle_train = 0;
-    double used = 0; /* parameters of the experts that a token uses */
+    double rest = 0, idle = 0; /* elementwise */
+    double used = 0;           /* parameters of the experts that a token uses */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         cost->params += layer->params;
         if (layer->part == SMOE_PART_experts) {
             cost->params_expert += layer->params;
             used += layer->used * (layer->params / layer->copies);
-            cost->products_slots_per_image += 2 * layer->flops_infer;
+            cost->products_slots_per_image += 2 * (layer->flops_infer - layer->idle_infer);
         }
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
         rest += layer->elementwise;
-        idle_infer += layer->idle_infer;
-        idle_train += layer->idle_train;
+        cost->products_infer_computed_per_image += layer->flops_infer - layer->idle_infer;
+        cost->products_train_computed_per_image += layer->flops_train - layer->idle_train;
+        idle += layer->idle_elementwise;
     }
     double shared = cost->params - cost->params_expert;
     cost->params_active = shared + used;
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
     cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
-    cost->flops_infer_computed_per_image = cost->flops_infer_per_image - idle_infer;
-    cost->flops_train_computed_per_image =
-        cost->flops_train_per_image - idle_train + again * cost->flops_infer_computed_per_image;
+    cost->flops_infer_computed_per_image = cost->products_infer_computed_per_image + rest - idle;
+    cost->flops_train_computed_per_image = cost->products_train_computed_per_image +
+                                           4 * (rest - idle) + shared +
+                                           again * cost->flops_infer_computed_per_image;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *
                           (double)spec->train.steps / 1e18;
 }
@@ -159,7 +161,7 @@ double smoe_cost_overlap(const smoe_cost_share *share, const smoe_cost *cost) {
     if (share->over < 2) return 0;
     double ways = 2 * (share->over - 1);
     double experts =
-        share->computing * cost->products_slots_per_image / cost->flops_train_per_image;
+        share->computing * cost->products_slots_per_image / cost->flops_train_computed_per_image;
     double pass =
         seconds_of_pass(share->over, experts / PASSES / share->over, share->slots / PASSES / ways);
     return experts + share->slots - PASSES * pass;

@@ -34,8 +34,10 @@ typedef struct smoe_cost {
     /* The same without places of buffers that no token can take (at most K rows per token), and
      * with the forward passes of pieces that are computed again (smoe_step_again). */
     double flops_infer_computed_per_image, flops_train_computed_per_image;
-    /* Per image, products alone: what a bench divides by time. */
+    /* Per image, products alone. */
     double products_infer_per_image, products_train_per_image;
+    /* The same without places that no token can take: what a bench divides by time. */
+    double products_infer_computed_per_image, products_train_computed_per_image;
     /* Of the latter, outputs of experts and gradients of their inputs: several processes compute
      * these while slots travel. */
     double products_slots_per_image;

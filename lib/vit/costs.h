@@ -19,7 +19,7 @@ typedef struct smoe_cost_layer {
     double elementwise;              /* FLOPs forward beside them, an estimate */
     /* Of these, what stands for places of buffers that no token can take: they are counted, as the
      * papers do, and not computed. */
-    double idle_infer, idle_train;
+    double idle_infer, idle_train, idle_elementwise;
     double moved_infer, moved_train; /* bytes of activations, where a layer does nothing else */
 } smoe_cost_layer;
 

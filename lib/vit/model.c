@@ -224,8 +224,10 @@ void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
         const smoe_encoder *e = m->encoder[i];
         size_t first = costs->count;
         if (e) e->type->cost(e, costs);
-        for (size_t k = first; e && !e->trained && k < costs->count; k++)
+        for (size_t k = first; e && !e->trained && k < costs->count; k++) {
             costs->layer[k].flops_train = costs->layer[k].flops_infer;
+            costs->layer[k].idle_train = costs->layer[k].idle_infer;
+        }
     }
     if (m->paired) smoe_pairs_cost(&m->pairs, costs, m->spec.train.batch_size);
 }

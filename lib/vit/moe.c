@@ -104,9 +104,10 @@ static void group_cost(const smoe_moe *l, size_t k, const smoe_router_cost *x, s
         smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(mlp, rows), 3, "%sblocks.%zu.mlp.%s",
                        l->build->prefix, r->block, k ? "universal" : "experts");
     layer->elementwise = smoe_mlp_elementwise(mlp, rows);
-    double idle = (x->rows - x->used) * share, beside = smoe_mlp_elementwise(mlp, idle);
-    layer->idle_infer = 2 * smoe_mlp_macs(mlp, idle) + beside;
-    layer->idle_train = 3 * 2 * smoe_mlp_macs(mlp, idle) + 4 * beside;
+    double idle = (x->rows - x->used) * share;
+    layer->idle_infer = 2 * smoe_mlp_macs(mlp, idle);
+    layer->idle_train = 3 * layer->idle_infer;
+    layer->idle_elementwise = smoe_mlp_elementwise(mlp, idle);
     layer->copies = (double)mlp->E;
     layer->used = fmin(x->used * share / (double)r->image_tokens, layer->copies);
 }

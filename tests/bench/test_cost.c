@@ -122,8 +122,25 @@ static void counted_by_hand_choice(void **state) {
     /* what is computed lacks 4 rows: 9 * 8 element-wise FLOPs each, four times in training */
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 4 * 200, 0);
     assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 4 * 672, 0);
+    assert_close(cost.products_infer_per_image - cost.products_infer_computed_per_image, 4 * 128,
+                 0);
+    assert_close(cost.products_train_per_image - cost.products_train_computed_per_image, 4 * 384,
+                 0);
+    assert_close(cost.products_slots_per_image, 2 * 4 * 128, 0);
     assert_close(cost.params_active, 163 + 76, 0);
     double once = cost.flops_train_computed_per_image;
+    smoe_cost_free(&cost);
+
+    /* an image tower that is not trained has products forward only, those of empty places too */
+    overrides frozen = list;
+    overrides_set(&frozen, "data.source=shapes");
+    overrides_set(&frozen, "train.loss=contrastive");
+    overrides_set(&frozen, "train.optimizer.groups=[{match: 'text.*'}, {match: 'logit_*'}, "
+                           "{match: '*', frozen: true}]");
+    overrides_cost(&cost, tiny, &frozen);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 128);
+    assert_close(cost.products_train_per_image - cost.products_train_computed_per_image, 4 * 128,
+                 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
@@ -411,7 +428,7 @@ static void memory_in_bf16(void **state) {
  * travel: the link never rests, so that a pass takes 6 * 3 s, instead of 4 * 2 + 6 * 3. */
 static void slots_travel_while_experts_compute(void **state) {
     (void)state;
-    const smoe_cost cost = {.products_slots_per_image = 50, .flops_train_per_image = 100};
+    const smoe_cost cost = {.products_slots_per_image = 50, .flops_train_computed_per_image = 100};
     smoe_cost_share share = {.over = 2, .computing = 16, .slots = 4};
     assert_close(smoe_cost_overlap(&share, &cost), 4, 1e-12);
     share.slots = 8;

@@ -11,6 +11,10 @@ done
 grep -Eq '"memory_bytes_per_s": [0-9]' first.json || fail "memory was not measured"
 grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
 
+# FLOPs are those that are computed: places of buffers that no token can take are not counted.
+flops() { smoe bench tiny.yaml --rounds 1 -q --json model.moe.router=tokens-choice "$@" | grep -E '"flops_(train|infer)"'; }
+[ "$(flops model.moe.capacity=1)" = "$(flops model.moe.capacity=4)" ] || fail "empty places: $(flops model.moe.capacity=4)"
+
 # The kinds of work of the threads add up; each has a line in the table and a name in the man page.
 smoe bench tiny.yaml --rounds 2 -q --json | awk -F'[:,]' '
     /"work": / { work = 1 }
