@@ -126,7 +126,8 @@ static int kept_leave_out(smoe_dataset *set, smoe_err *err) {
     size_t found = kept_mark(keep, list, set);
     if (found) smoe_dataset_keep(set, keep);
     if (!set->images)
-        return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", list->path, set->split);
+        return smoe_fail(err, SMOE_DATA, "%s: names all images of %s, so none is left", list->path,
+                         set->split);
     smoe_dataset_remark_on(
         set, "data.exclude: %zu image%s of %s %s left out, of the %zu that %s names", found,
         SMOE_S(found), set->split, found == 1 ? "is" : "are", list->count, list->path);

@@ -200,7 +200,9 @@ static int take_loose(listing *l, smoe_err *err) {
         image *a = &f->image[i];
         if (a->place != TRAIN) continue;
         if (smoe_folder_classify(l, a, shared, TRAIN)) continue;
-        smoe_fail(err, SMOE_DATA, "not in a folder, so without a class");
+        smoe_fail(err, SMOE_DATA,
+                  "not in a folder, so without a class; data.labels=FILE.csv gives classes in a "
+                  "table");
         return smoe_folder_prefix(l->set, a->name, err);
     }
     return 0;

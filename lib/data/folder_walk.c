@@ -285,11 +285,11 @@ static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
     inside in = {l, member->name};
     uint32_t outer = l->tar;
     if (l->nested == NESTED)
-        return smoe_fail(err, SMOE_DATA, "%s: tars in tars, more than %d deep", l->set->path,
-                         NESTED);
+        return smoe_fail(err, SMOE_DATA, "%s: tar files within tar files, more than %d deep",
+                         l->set->path, NESTED);
     if (member->handle && !member->at)
         return smoe_fail(err, SMOE_DATA,
-                         "%s: tars in a compressed archive cannot be read where they lie: "
+                         "%s: tar files within a compressed archive cannot be read in place: "
                          "uncompress it to a .tar, or unpack it",
                          member->path);
     if (!member->handle) {

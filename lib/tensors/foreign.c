@@ -553,8 +553,8 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
     }
     if (lacks)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: Hugging Face's ViT has no tensor for %.100s%s; it is dense, with a "
-                         "class token and a last norm alone",
+                         "%s: Hugging Face's ViT has no tensor for %.100s%s; it has only dense "
+                         "blocks, a class token and a last norm",
                          smoe_safetensors_path(file), without, lacks > 1 ? " and others" : "");
     if (other && !smoe_safetensors_find(file, "cls_token"))
         return smoe_fail(err, SMOE_USAGE,

@@ -20,7 +20,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
     const char *path = smoe_safetensors_path(model);
     if (spec->train.optimizer.name == SMOE_OPTIMIZER_ADAFACTOR && fit == SMOE_FIT_UPCYCLE)
         return smoe_fail(err, SMOE_USAGE,
-                         "--moments: with --upcycle for train.optimizer.name adam or sgd, not "
+                         "--moments: with --upcycle, train.optimizer.name must be adam or sgd, not "
                          "adafactor");
     if (strncmp(basename(path), "model.", 6))
         return smoe_fail(err, SMOE_USAGE,

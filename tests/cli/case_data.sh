@@ -48,6 +48,8 @@ png48() { printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\0000\000\0
 mkdir -p small/ape small/bee && for i in 1 2 3 4 5 6 7 8 9; do png48 >small/ape/$i.png && png48 >small/bee/$i.png; done
 status 0 smoe data small --suggest >small.yaml
 grep -q '^  image_size: 48  # the median of the shorter sides is 48 pixels$' small.yaml && grep -q '^  patch_size: 6  # 64 tokens' small.yaml || fail "48 pixels: $(cat small.yaml)"
+cp -r small 'My Photos' && status 0 smoe data 'My Photos' --suggest >mine.yaml
+grep -qx 'name: My-Photos' mine.yaml || fail "the name of a folder with a blank: $(cat mine.yaml)"
 # names that YAML would read as something else, and images with several classes
 for name in 'a: b' 'x #y' '[z]' null 'end ' '- d' '"q' '{br'; do
     rm -rf odd && mkdir odd && cp -r small "odd/$name" && echo 'path,labels' >"odd/$name #.csv"

@@ -89,7 +89,7 @@ status 0 smoe train tiny.yaml -q $ada train.steps=8 --init first-ada --moments -
 weights long-ada second-ada || fail "Adafactor's moments: $(smoe compare long-ada second-ada)"
 status 0 smoe train tiny.yaml -q $small_ada model.moe.layers=none -o dense-ada >/dev/null
 status 2 smoe train tiny.yaml -q $small_ada --init dense-ada --moments --upcycle -o x 2>err
-grep -q -- '--moments: with --upcycle for train.optimizer.name adam or sgd' err || fail "$(cat err)"
+grep -q -- '--moments: with --upcycle, train.optimizer.name must be adam or sgd' err || fail "$(cat err)"
 # Moments that start from a run which itself started from one; and after a stop and a resume.
 status 0 smoe train tiny.yaml --no-progress $one train.steps=2 --init second --moments -o third >/dev/null 2>err
 grep -q ', after 14 updates$' err || fail "$(cat err)"
