@@ -101,8 +101,11 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             (void)smoe_init_map_check(from, param, name, source, &found);
             copied += source.way == SMOE_WAY_COPIED;
             if (!source.tensor && exact)
-                smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
-                               smoe_shape_text(shape, param->ndim, param->dim));
+                smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s %s: missing%s", path, name,
+                               smoe_shape_text(shape, param->ndim, param->dim),
+                               strcmp(name, "head.weight") != 0
+                                   ? ""
+                                   : "; smoe train --init starts from a file without a head");
         }
     }
     if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied)

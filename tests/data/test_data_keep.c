@@ -102,7 +102,8 @@ static void excluded(void **state) {
     smoe_dataset_free(folders_open(&spec, "train"));
     spec.data.on_error = SMOE_ON_ERROR_STOP;
     write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
-    datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: names all images of test, so none is left", NULL);
+    datafiles_refused(&spec, "test", SMOE_DATA,
+                      "list.txt: names all images of test, so none is left", NULL);
     scratch_write(scratch_path(dir, list, "list.txt"), "a\0b\n", 4);
     datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: not a text file: byte 1 is zero", NULL);
     spec.data.exclude = (char *)scratch_path(dir, list, "none.txt");

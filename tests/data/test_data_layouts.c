@@ -139,7 +139,8 @@ static void held_out_of_train(void **state) {
     static const char *const flat[] = {"1.png", "2.png"};
     spec = lay_out(*state, path, "flat", flat, 2);
     spec.data.holdout = 0.1;
-    datafiles_refused(&spec, "train", SMOE_DATA, "not in a folder, so without a class; data.labels", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, "not in a folder, so without a class; data.labels",
+                      NULL);
 }
 
 /* As ImageNet is distributed: a tar of tars for train, whose images are read in place; inside a
@@ -203,7 +204,8 @@ static void tar_of_tars(void **state) {
     smoe_dataset_free(b);
     spec.data.path = outer;
     spec.data.holdout = 0.34;
-    datafiles_refused(&spec, "train", SMOE_DATA, outer, "tar files within a compressed archive", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, outer, "tar files within a compressed archive",
+                      NULL);
     memset(whole + 512 + 3, 'x', 60); /* the header of the first image in the first tar */
     scratch_write(path, whole, size);
     spec.data.path = path;
@@ -214,7 +216,8 @@ static void tar_of_tars(void **state) {
         free(whole);
         whole = scratch_read(path, &size);
     }
-    datafiles_refused(&spec, "train", SMOE_DATA, path, "tar files within tar files, more than 8 deep", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, path,
+                      "tar files within tar files, more than 8 deep", NULL);
     free(whole);
     for (int k = 0; k < 2; k++) free((void *)tar[k].bytes);
 }
