@@ -12,6 +12,7 @@
 typedef struct records {
     json_t **json;
     uint64_t *step;
+    char (*prefix)[SMOE_RECORD_PREFIX]; /* "test/" of an evaluation, "" of training */
     size_t count;
 } records;
 
@@ -21,7 +22,9 @@ static int records_read(records *to, const char *path, smoe_err *err) {
     for (; (more = smoe_records_next(&r, err)) > 0; to->count++) {
         to->step = smoe_alloc_next(to->step, to->count, sizeof *to->step);
         to->json = smoe_alloc_next(to->json, to->count, sizeof(json_t *));
+        to->prefix = smoe_alloc_next(to->prefix, to->count, sizeof *to->prefix);
         to->step[to->count] = r.step;
+        smoe_record_prefix(r.json, to->prefix[to->count]);
         to->json[to->count] = json_incref(r.json);
     }
     return more;
@@ -31,6 +34,7 @@ static void records_free(records *r) {
     for (size_t i = 0; i < r->count; i++) json_decref(r->json[i]);
     free(r->json);
     free(r->step);
+    free(r->prefix);
 }
 
 bool smoe_record_of_clock(const char *metric) {
@@ -81,10 +85,18 @@ static void find_first(smoe_run_difference *first, const records *a, const recor
     if (isnan(first->a) || isnan(first->b)) first->ulps = NAN;
 }
 
-/* The next record from *i that has a number of that name. */
-static bool next_number(const records *r, const char *key, size_t *i, double *number) {
+static bool is_of_layer(const char *key) {
+    return !strncmp(key, "blocks.", 7);
+}
+
+/* The next record from *i that has a number of that name. A batch of training and an evaluation
+ * have the same names for metrics of a layer; those of an evaluation have its prefix here. */
+static bool next_number(const records *r, const char *name, size_t *i, double *number) {
     for (; *i < r->count; ++*i) {
-        *number = run_compare_number_of(json_object_get(r->json[*i], key));
+        size_t n = strlen(r->prefix[*i]);
+        bool own = !strncmp(name, r->prefix[*i], n) && is_of_layer(name + n);
+        if (!own && is_of_layer(name)) continue;
+        *number = run_compare_number_of(json_object_get(r->json[*i], own ? name + n : name));
         if (isfinite(*number)) return true;
     }
     return false;
@@ -122,10 +134,12 @@ static void fill_metrics(smoe_frame *frame, const records *a, const records *b) 
                     "last values, and the mean difference over the steps in common",
                     "metric* a b difference mean_difference steps");
     for (size_t i = 0; i < a->count; i++) json_object_foreach(a->json[i], key, value) {
-            if (!json_is_number(value) || json_object_get(seen, key) || !strcmp(key, "step"))
-                continue;
-            json_object_set_new(seen, key, json_true());
-            add_metric(frame, a, b, key);
+            if (!json_is_number(value) || !strcmp(key, "step")) continue;
+            SMOE_FREED char *name =
+                smoe_text_format("%s%s", is_of_layer(key) ? a->prefix[i] : "", key);
+            if (json_object_get(seen, name)) continue;
+            json_object_set_new(seen, name, json_true());
+            add_metric(frame, a, b, name);
         }
 }
 
