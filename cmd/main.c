@@ -2,6 +2,7 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "progress.h"
+#include "base/stop.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -219,6 +220,7 @@ static void settle_signals(void) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGBUS, on_lost_page);
     signal(SIGABRT, on_abort);
+    (void)!smoe_stop_clean();
     signal(SIGUSR1, SIG_IGN); /* a request for a checkpoint, where there is nothing to save */
 }
 

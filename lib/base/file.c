@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -85,6 +86,44 @@ static void file_tidy(const char *path) {
     }
 }
 
+/* ---- files that are not whole yet ------------------------------------------------------------ */
+
+/* Their temporary names, for smoe_file_drop. The names are copied, since a handler of signals may
+ * read them while another thread frees its own. Files for which there is no entry are left to the
+ * next process. */
+static struct {
+    atomic_bool taken;
+    char path[PATH_MAX];
+} unfinished[8];
+
+enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
+
+static void file_begin(smoe_file *file) {
+    for (size_t i = 0; i < UNFINISHED; i++) {
+        bool free_entry = false;
+        if (!atomic_compare_exchange_strong(&unfinished[i].taken, &free_entry, true)) continue;
+        snprintf(unfinished[i].path, PATH_MAX, "%s", file->temporary);
+        file->entry = i + 1;
+        return;
+    }
+}
+
+/* Whole, removed, or not made at all. */
+static void file_end(smoe_file *file) {
+    if (file->entry) {
+        *unfinished[file->entry - 1].path = '\0';
+        atomic_store(&unfinished[file->entry - 1].taken, false);
+    }
+    free(file->temporary);
+    file->temporary = NULL;
+    file->entry = 0;
+}
+
+void smoe_file_drop(void) {
+    for (size_t i = 0; i < UNFINISHED; i++)
+        if (*unfinished[i].path) unlink(unfinished[i].path);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
@@ -95,16 +134,16 @@ int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
     } else {
         file_tidy(path);
         for (int try = 0; try < TRIES; try++) {
-            free(file->temporary);
+            file_end(file);
             file->temporary = smoe_file_temporary(path, try);
+            file_begin(file);
             file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
             if (file->fd >= 0 || errno != EEXIST) break;
         }
     }
     if (file->fd >= 0) return 0;
     smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
-    free(file->temporary); /* not ours: it was never made */
-    file->temporary = NULL;
+    file_end(file); /* not ours: it was never made */
     smoe_file_abandon(file);
     return -1;
 }
@@ -176,8 +215,7 @@ int smoe_file_commit(smoe_file *file, smoe_err *err) {
     if (!file_settle(file) || (file->temporary && rename(file->temporary, file->path)))
         return file_refused(file, err);
     int status = file->temporary ? smoe_file_sync_parent(file->path, err) : 0;
-    free(file->temporary);
-    file->temporary = NULL; /* renamed: nothing for abandon to remove */
+    file_end(file); /* renamed: nothing for abandon to remove */
     smoe_file_abandon(file);
     return status;
 }
@@ -185,7 +223,7 @@ int smoe_file_commit(smoe_file *file, smoe_err *err) {
 void smoe_file_abandon(smoe_file *file) {
     if (file->fd >= 0) close(file->fd);
     if (file->temporary) unlink(file->temporary);
-    free(file->temporary);
+    file_end(file);
     free(file->path);
     free(file->held);
     *file = (smoe_file){.fd = -1};

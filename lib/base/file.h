@@ -20,6 +20,7 @@ typedef struct smoe_file {
     int fd;          /* -1: closed */
     char *path;      /* the final name */
     char *temporary; /* the name until commit; NULL: written directly */
+    size_t entry;    /* of what smoe_file_drop would remove; 0: none */
     char *held;      /* bytes that were put and are not written yet, less than a block: */
     size_t holds;    /* so many */
 } smoe_file;
@@ -33,6 +34,10 @@ int smoe_file_commit(smoe_file *file, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;
 void smoe_file_abandon(smoe_file *file);
+
+/* Removes the files that this process has not committed yet. For a handler of a signal that ends
+ * the process: only calls that are safe there. */
+void smoe_file_drop(void);
 
 /* All three steps in one. */
 int smoe_file_write(const char *path, const void *bytes, size_t size,

@@ -1,5 +1,7 @@
-/* The signal handlers of everything that trains; see stop.h. */
+/* Signal handlers; see stop.h. */
 #include "base/stop.h"
+
+#include "base/file.h"
 
 #include <time.h>
 
@@ -20,14 +22,19 @@ static bool repeats(int number) {
     return number == SIGHUP || (number == SIGTERM && seconds() - asked < WINDOW);
 }
 
+static void end_by(int number) {
+    smoe_file_drop();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 /* The first signal: finish the step and write a checkpoint. The second: end at once. */
 static void stop_on_signal(int number) {
     if (!stop) {
         asked = seconds();
         stop = 1;
     } else if (!repeats(number)) {
-        signal(number, SIG_DFL);
-        raise(number);
+        end_by(number);
     }
 }
 
@@ -36,15 +43,24 @@ static void on_save(int number) {
     save = 1;
 }
 
-const volatile sig_atomic_t *smoe_stop_catch(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    stop = save = 0;
-    struct sigaction action = {.sa_handler = stop_on_signal, .sa_flags = SA_RESTART}, before;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (sigaction(numbers[i], NULL, &before)) return NULL;
-        if (before.sa_handler != SIG_IGN && sigaction(numbers[i], &action, NULL)) return NULL;
+/* Handles the signals of a list that ends with 0, but none that is ignored. 0, or -1 with errno. */
+static int stop_handle(const int *number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+    for (; *number; number++) {
+        if (sigaction(*number, NULL, &before)) return -1;
+        if (before.sa_handler != SIG_IGN && sigaction(*number, &action, NULL)) return -1;
     }
-    action.sa_handler = on_save;
+    return 0;
+}
+
+int smoe_stop_clean(void) {
+    return stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, 0}, end_by);
+}
+
+const volatile sig_atomic_t *smoe_stop_catch(void) {
+    const struct sigaction action = {.sa_handler = on_save, .sa_flags = SA_RESTART};
+    stop = save = 0;
+    if (stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, 0}, stop_on_signal)) return NULL;
     return sigaction(SIGUSR1, &action, NULL) ? NULL : &stop;
 }
 

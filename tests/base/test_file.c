@@ -1,6 +1,7 @@
 /* Files that appear whole or not at all: output written in pieces of any size, full disks, and
  * files that are abandoned. */
 #include "base/file.h"
+#include "base/stop.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -91,6 +92,31 @@ static int link_fails;
 int link(const char *from, const char *to) {
     errno = link_fails;
     return link_fails ? -1 : (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+/* A signal that ends the process lets it remove what is temporary, of more files than one; a file
+ * that was committed, and one that another file took the entry of, stay. */
+static void ended_by_a_signal(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        smoe_file whole, one, two;
+        smoe_err err = {0};
+        if (smoe_stop_clean() || smoe_file_create(&whole, scratch_path(s, path, "whole"), &err) ||
+            smoe_file_create(&one, scratch_path(s, path, "one"), &err) ||
+            smoe_file_commit(&whole, &err) ||
+            smoe_file_create(&two, scratch_path(s, path, "two"), &err) ||
+            smoe_file_put(&two, "1", 1, &err))
+            _exit(1);
+        raise(SIGTERM);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_int_equal(scratch_entries(s->dir), 1);
+    assert_int_equal(access(scratch_path(s, path, "whole"), F_OK), 0);
 }
 
 /* A new file does not replace what has its name, even a link to nothing, and leaves no other. */
@@ -238,6 +264,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(absent_files, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(long_names, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(ended_by_a_signal, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

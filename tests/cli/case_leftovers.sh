@@ -31,3 +31,26 @@ killed 23 --force inspect run data.limit=20 -o out/new
 killed 2 --force compare run run -o out/new
 killed 19 --resume train tiny.yaml train.steps=4 -o out/new
 killed 43 --resume sweep tiny.yaml train.steps=2 seed=0,1 -o out/new
+
+# Signals that end a command let it remove what is temporary: SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGXCPU.
+# ended SIGNAL STRIDE NAME ...: sends it before every STRIDE-th call
+ended() {
+    number=$1 stride=$2 n=1
+    shift 2
+    while :; do
+        rm -rf out
+        mkdir out
+        (ulimit -c 0; exec env FAULT_KIND=kill FAULT_SIGNAL=$number FAULT_AT=$n LD_PRELOAD="$PWD/faults.so" smoe "$@" -q -j1) >text 2>err
+        got=$?
+        [ $got -ne 0 ] || break
+        [ $got -eq $((128 + number)) ] || fail "signal $number: status $got of call $n of $*: $(cat err)"
+        [ -z "$(find out -name '*.tmp-*')" ] || fail "signal $number, call $n of $*: left $(find out -name '*.tmp-*')"
+        n=$((n + stride))
+    done
+    [ $n -gt 1 ] || fail "$*: not ended by signal $number"
+}
+for number in 1 2 3 15 24; do ended $number 1 convert run out/new --type bf16; done
+ended 15 2 eval run --logits out/new --labels out/labels --predictions out/predictions
+ended 15 2 soup run run -o out/new
+ended 1 29 inspect run data.limit=20 -o out/new
+ended 1 5 compare run run -o out/new

@@ -2,7 +2,7 @@
  * Preloaded into the program under test (LD_PRELOAD): makes one call fail. FAULT_KIND=memory counts
  * malloc, calloc and realloc. FAULT_KIND=disk counts calls that change a file: open for writing,
  * write, pwrite, fsync, rename, renameat2, mkdir, link, symlink, unlink, ftruncate. FAULT_KIND=kill
- * counts the same calls, but kills the process before the N-th. FAULT_KIND=read counts open for
+ * counts the same calls, but kills the process before the N-th, by FAULT_SIGNAL or else SIGKILL. FAULT_KIND=read counts open for
  * reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th of them fail,
  * with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number of calls.
  * FAULT_CLOCK=N makes the monotonic clock run N times as fast, so that leases of claims end soon.
@@ -30,6 +30,7 @@ extern void *__libc_realloc(void *old, size_t size);
 enum kind { NONE, MEMORY, DISK, READ };
 static enum kind counted;
 static bool deadly;
+static int deadly_signal = SIGKILL;
 static long at;
 static atomic_long calls;
 static long haste = 1;
@@ -39,6 +40,8 @@ __attribute__((constructor)) static void begin(void) {
     at = number ? atol(number) : 0;
     const char *clock = getenv("FAULT_CLOCK");
     if (clock) haste = atol(clock);
+    const char *signal = getenv("FAULT_SIGNAL");
+    if (signal) deadly_signal = atoi(signal);
     atomic_store(&calls, 0);
     deadly = kind && !strcmp(kind, "kill");
     counted = !kind                             ? NONE
@@ -60,7 +63,7 @@ __attribute__((destructor)) static void end(void) {
 
 static bool fails(enum kind kind) {
     if (counted != kind || atomic_fetch_add(&calls, 1) + 1 != at) return false;
-    if (deadly) kill(getpid(), SIGKILL);
+    if (deadly) kill(getpid(), deadly_signal);
     return true;
 }
 
