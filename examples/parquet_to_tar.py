@@ -5,7 +5,8 @@ data.source image-folder reads: SPLIT/CLASS/NUMBER.jpg, and so on. Needs pyarrow
     parquet_to_tar.py OUT.tar train= train-*.parquet test= test-*.parquet [image=COLUMN] [label=COLUMN]
 
 Image bytes are copied as they are. Names of classes come from the files where they have them, else
-they are the numbers. What is neither JPEG, PNG nor WebP, or has no label, is an error. OUT.tar appears
+they are the numbers. A class is a folder: "/" in its name becomes %2F, "%" becomes %25, and a dot at
+its beginning %2E. What is neither JPEG, PNG nor WebP, or has no label, is an error. OUT.tar appears
 when it is complete; until then it is OUT.tar.part."""
 import io
 import json
@@ -48,14 +49,26 @@ def columns(schema, given):
     return image, label, said.get(label, {}).get("names")
 
 
+def folder_name(name, where):
+    """A name of its own for each class."""
+    if not name or "\0" in name:
+        fail(f"{where}: the name of its class is empty or has a zero byte")
+    name = name.replace("%", "%25").replace("/", "%2F")
+    return "%2E" + name[1:] if name[0] == "." else name
+
+
 def class_name(names, value, where):
     if value is None or value == -1:
         fail(f"{where}: no label")
     if isinstance(value, str):
-        return value.replace("/", "_")
+        return folder_name(value, where)
+    if not isinstance(value, int) or value < 0 or (names and value >= len(names)):
+        fail(f"{where}: label {value!r} is not the number of a class")
     if not names:
         return f"{value:05d}"
-    return names[value].replace("/", "_")
+    if names.count(names[value]) > 1:
+        fail(f"{where}: two classes are called {names[value]}")
+    return folder_name(names[value], where)
 
 
 def copy(out, split, path, given, number):

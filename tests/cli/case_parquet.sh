@@ -9,7 +9,7 @@ done
 python3 - <<'END'
 import json, pyarrow, pyarrow.parquet
 data = [open(f"photos/{c}/{i}.png", "rb").read() for i in range(10) for c in ("ape", "bee")]
-said = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["ape", "b/e"]}}
+said = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["b_e", "b/e"]}}
 table = pyarrow.table({"image": [{"bytes": d, "path": None} for d in data], "label": [i % 2 for i in range(20)]})
 table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": said}})})
 for name in ("train-0.parquet", "train-1.parquet", "test-0.parquet"):
@@ -17,8 +17,9 @@ for name in ("train-0.parquet", "train-1.parquet", "test-0.parquet"):
 END
 status 0 python3 "$ROOT/examples/parquet_to_tar.py" out.tar train= train-*.parquet test= test-0.parquet >out
 grep -q '40 images of train, 20 images of test' out || fail "of the converter: $(cat out)"
-tar -tf out.tar | grep -q '^train/b_e/00000039.png$' || fail "names: $(tar -tf out.tar | head)"
-tar -xOf out.tar train/ape/00000000.png | cmp - photos/ape/0.png || fail "bytes"
+tar -tf out.tar | grep -q '^train/b%2Fe/00000039.png$' || fail "names: $(tar -tf out.tar | head)"
+[ "$(tar -tf out.tar | cut -d / -f 2 | sort | uniq -c | tr -s ' \n' ' ')" = ' 30 b%2Fe 30 b_e ' ] || fail "classes: $(tar -tf out.tar)"
+tar -xOf out.tar train/b_e/00000000.png | cmp - photos/ape/0.png || fail "bytes"
 status 0 smoe train tiny.yaml -q data.source=image-folder data.path=out.tar data.limit=0 train.steps=4 -o parquet >/dev/null
 # A row that cannot be copied leaves no archive of the rows before it, and an earlier archive as it was.
 python3 - <<'END'
@@ -31,5 +32,23 @@ for out in out.tar none.tar; do
     status 1 python3 "$ROOT/examples/parquet_to_tar.py" $out train= bad.parquet 2>err
     grep -q 'bad.parquet: row 1: neither a JPEG' err || fail "$(cat err)"
 done
+# Labels that are no number of a class, and two classes of one name.
+while read -r names label said; do
+    python3 - "$names" "$label" <<'END'
+import json, pyarrow, pyarrow.parquet, sys
+said = {"label": {"_type": "ClassLabel", "names": sys.argv[1].split(",")}}
+table = pyarrow.table({"image": [{"bytes": open("photos/ape/0.png", "rb").read()}], "label": [json.loads(sys.argv[2])]})
+table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": said}})})
+pyarrow.parquet.write_table(table, "label.parquet")
+END
+    status 1 python3 "$ROOT/examples/parquet_to_tar.py" none.tar train= label.parquet 2>err
+    [ "$(cat err)" = "parquet_to_tar: label.parquet: row 0: $said" ] || fail "$names $label: $(cat err)"
+done <<'END'
+ape,bee 2 label 2 is not the number of a class
+ape,bee -2 label -2 is not the number of a class
+ape,bee 0.5 label 0.5 is not the number of a class
+ape,ape 1 two classes are called ape
+ape, 1 the name of its class is empty or has a zero byte
+END
 cmp out.tar before.tar || fail "an archive was replaced by a part of another"
 [ ! -e none.tar ] || fail "an archive with the first rows only"
