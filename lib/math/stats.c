@@ -99,6 +99,13 @@ double smoe_stats_t_quantile(double p, double freedom) {
     return (low + high) / 2;
 }
 
+/* A few seeds that agree exactly have an interval without width: then the p-value decides. */
+static void stats_distinguish(smoe_paired *p) {
+    bool spread = p->seeds_var + p->images_var > 0;
+    p->distinguishable =
+        fabs(p->mean) > p->half && (spread || smoe_stats_p(p, p->mean) < 1 - LEVEL);
+}
+
 /* A mean that is smaller than this share of the standard deviation is 0, and the other way round.
  * Differences of shares are rounded by 1e-16, so that values that cancel may leave 1e-17. */
 static const double stats_rounding = 1e-10;
@@ -109,7 +116,7 @@ smoe_paired smoe_stats_paired(const double *value, size_t n) {
     if (s.sd <= stats_rounding * fabs(s.mean)) s.sd = 0; /* as of 0.505 - 0.5 and 0.205 - 0.2 */
     smoe_paired p = {.n = s.n, .mean = s.mean, .seeds_var = s.sd * s.sd / (double)s.n};
     p.half = p.seeds_half = smoe_stats_half(&p, LEVEL);
-    p.distinguishable = fabs(p.mean) > p.half;
+    stats_distinguish(&p);
     return p;
 }
 
@@ -145,7 +152,7 @@ void smoe_stats_add_variances(smoe_paired *p, size_t images, double rest_var, do
     p->seeds_var = fmax(p->seeds_var, p->rest_var);
     p->images_var += images_var;
     p->half = smoe_stats_half(p, LEVEL);
-    p->distinguishable = fabs(p->mean) > p->half;
+    stats_distinguish(p);
 }
 
 double smoe_stats_half(const smoe_paired *p, double level) {

@@ -37,7 +37,7 @@ typedef struct smoe_paired {
     double rest_var;              /* of it: what the images alone prove */
     double half;                  /* of the 95% interval mean -+ half; NAN below two seeds */
     double seeds_half;            /* what it would be over seeds alone */
-    bool distinguishable;         /* the interval does not include 0 */
+    bool distinguishable;         /* from 0, at the level of the interval: see smoe_stats_p */
 } smoe_paired;
 
 /* Over the finite ones of n values. */

@@ -96,7 +96,7 @@ static void values_that_cancel(void **state) {
 
 static void one_seed_has_no_interval(void **state) {
     (void)state;
-    const double one[] = {8}, same[] = {0, 0}, sure[] = {1, 1}, d[] = {7, 9};
+    const double one[] = {8}, same[] = {0, 0}, sure[] = {1, 1, 1, 1, 1, 1}, d[] = {7, 9};
     smoe_paired p = smoe_stats_paired(one, 1);
     smoe_stats_add_images(&p, d, 1, 2);
     assert_true(p.mean == 8 && isnan(p.half) && !p.distinguishable && !p.images);
@@ -105,8 +105,13 @@ static void one_seed_has_no_interval(void **state) {
     assert_true(p.n == 0 && isnan(p.mean) && !p.distinguishable);
     p = smoe_stats_paired(same, 2);
     assert_true(!p.distinguishable && smoe_stats_p(&p, p.mean) == 1);
+    /* seeds that agree exactly: the sign test, which six of them pass */
     p = smoe_stats_paired(sure, 2);
-    assert_true(p.distinguishable && smoe_stats_p(&p, p.mean) == 1.0 / 2);
+    assert_true(p.half == 0 && !p.distinguishable && smoe_stats_p(&p, p.mean) == 1.0 / 2);
+    p = smoe_stats_paired(sure, 5);
+    assert_true(p.half == 0 && !p.distinguishable && smoe_stats_p(&p, p.mean) == 1.0 / 16);
+    p = smoe_stats_paired(sure, 6);
+    assert_true(p.half == 0 && p.distinguishable && smoe_stats_p(&p, p.mean) == 1.0 / 32);
 }
 
 /*
