@@ -63,6 +63,20 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     return 0;
 }
 
+/* In env.json of a run of --find-lr. */
+#define FIND_LR "find_lr"
+
+/* Its spec.yaml has other rates than the spec that was given, and it has no checkpoint. */
+static int check_resumed(const train_job *job, smoe_err *err) {
+    SMOE_FREED char *path = smoe_text_format("%s/env.json", job->dir);
+    json_auto_t *env = smoe_json_read(path);
+    if (job->mode != SMOE_RUN_RESUME || !json_is_true(json_object_get(env, FIND_LR))) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: made by --find-lr, which cannot be resumed; train the spec itself, with "
+                     "train.optimizer.lr=RATE, or look for the rate again with --find-lr --force",
+                     job->dir);
+}
+
 /* -o, or runs/NAME-SEED. */
 static void choose_dir(train_job *job, const smoe_options *options) {
     job->mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
@@ -467,7 +481,10 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .draw = smoe_inspect_events};
     smoe_train_result result = {0};
     smoe_find_rate find;
-    if (options->find_lr) smoe_find_rate_begin(progress.find = &find, job->spec);
+    if (options->find_lr) {
+        smoe_find_rate_begin(progress.find = &find, job->spec);
+        json_object_set_new(how.env, FIND_LR, json_true());
+    }
     double start = smoe_now();
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_train(job->spec, &how, &result, err);
@@ -495,6 +512,7 @@ static int train_together(const smoe_options *options, smoe_err *err) {
     else
         smoe_cmd_remarks(&spec, options);
     choose_dir(&job, options);
+    if (check_resumed(&job, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
     remark(&job, options);
     return options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
