@@ -64,6 +64,11 @@ static bool is_spec(const char *path) {
 static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *err) {
     const char *path = job->path;
     if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
+    if (!smoe_text_printable(path))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: the path of data must be printable UTF-8 text; rename it, or give a "
+                         "symbolic link to it",
+                         path);
     bool given = false;
     for (size_t i = 0; i < options->overrides; i++)
         given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
@@ -73,10 +78,9 @@ static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *
         json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data", "source",
                   source, "path", path, "image_size", small ? SMALL : SIDE, "channels",
                   grey ? 1 : 3, "model", "patch_size", 1);
-    SMOE_FREED char *text = spec ? json_dumps(spec, 0) : NULL;
-    return text ? smoe_spec_parse(&job->spec, &(smoe_spec_text){.text = text, .label = path},
-                                  options->assign, options->overrides, err)
-                : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
+    SMOE_FREED char *text = smoe_json_dump(spec, 0);
+    return smoe_spec_parse(&job->spec, &(smoe_spec_text){.text = text, .label = path},
+                           options->assign, options->overrides, err);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

@@ -106,7 +106,8 @@ static void put_data(FILE *out, const suggestion *s, const smoe_surveyed *first,
         for (int k = 0; k < 2; k++)
             smoe_text_list(list[k], sizeof list[k], "%.4f",
                            fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
-    SMOE_FREED char *path = smoe_value_quoted(data->path);
+    /* absolute, since the suggestion may be saved in another folder than the given spec */
+    SMOE_FREED char *path = smoe_value_yaml(spec, &smoe_schema[smoe_schema_find("data.path")]);
     fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, path);
     put_given(out, spec);
     if (data->holdout > 0)

@@ -57,6 +57,12 @@ for name in 'a: b' 'x #y' '[z]' null 'end ' '- d' '"q' '{br'; do
     (cd odd && status 0 smoe data --suggest data.holdout=0.2 "data.labels=$name #.csv" -- "$name" >spec.yaml && status 0 smoe train spec.yaml -n >out) || fail "$name: $(cat odd/spec.yaml)"
     grep -q '^  loss: sigmoid  # for images with several classes$' odd/spec.yaml || fail "$name: $(cat odd/spec.yaml)"
 done
+# names that no spec can have
+for name in "$(printf 'a\nb')" "$(printf 'a\377')" "$(printf 'a\033[m')"; do
+    cp -r small "$name" && status 2 smoe data --suggest "$name" 2>err
+    grep -q 'must be printable UTF-8 text; rename it, or give a symbolic link to it$' err || fail "$(cat err)"
+    ln -s "$name" link && status 0 smoe data --suggest link >/dev/null && rm -r link "$name"
+done
 grep -q '^  loss: softmax$' small.yaml || fail "$(cat small.yaml)"
 # what a spec says of its data holds for the suggestion too
 echo train/ape/1.png >twice.txt
@@ -65,6 +71,17 @@ status 0 smoe data given.yaml --suggest >suggested.yaml
 for key in 'limit: 14' 'resize: bicubic' "exclude: $PWD/twice.txt" 'on_error: skip'; do
     grep -qFx "  $key  # as given" suggested.yaml || fail "$key: $(cat suggested.yaml)"
 done
+# whatever folder the suggestion is saved in, and the given spec was in: of specs and of paths
+mkdir -p there elsewhere && mv given.yaml photos twice.txt there
+for given in there/given.yaml there/photos; do
+    status 0 smoe data $given --suggest data.on_error=skip >elsewhere/suggested.yaml
+    (cd / && status 0 smoe data "$OLDPWD/elsewhere/suggested.yaml") >out 2>err || fail "$given, saved elsewhere: $(cat out err)"
+done
+# a name that SMOE_DATA finds stays one
+cp there/given.yaml elsewhere && sed -i 's/, exclude: twice.txt//' elsewhere/given.yaml
+SMOE_DATA=$PWD/there status 0 smoe data elsewhere/given.yaml --suggest >named.yaml
+grep -qx '  path: photos' named.yaml || fail "found by SMOE_DATA: $(cat named.yaml)"
+mv there/* .
 head -1 suggested.yaml | grep -q '^# For 13 images' || fail "$(cat suggested.yaml)"
 smoe data suggested.yaml >out
 grep -q '^train  *13 ' out || fail "other images than those of the suggestion: $(cat out)"
