@@ -98,7 +98,7 @@ int cmd_predict(const smoe_options *options, smoe_err *err) {
     smoe_err unread = {0};
     for (size_t i = 1; i < options->args && !status; i++) {
         smoe_err why = {0};
-        status = smoe_scan_at(options->scan, i, options->args - 1, err);
+        status = smoe_scan_at(options->scan, i, options->args - 1, "images read", err);
         if (status) break;
         if (!predict_one(&x, options->arg[i], &why)) {
             add_prediction(&result, &x, options->arg[i]);

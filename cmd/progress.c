@@ -129,10 +129,10 @@ void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *
 }
 
 /* Data that is read quickly is not worth a line. */
-static void on_scan(void *user, size_t done, size_t all) {
+static void on_scan(void *user, size_t done, size_t all, const char *what) {
     smoe_progress *p = user;
     if (done) {
-        smoe_progress_count(p, done, all, all ? "images read" : "files found");
+        smoe_progress_count(p, done, all, what);
         return;
     }
     smoe_progress_close(p);

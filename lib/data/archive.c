@@ -451,7 +451,7 @@ static int walk_archive(opened *o, uint64_t size, const smoe_visitor *to, smoe_e
     /* A tar may be empty, and may end without the two empty blocks: many writers leave them out. */
     for (; !status && o->archive; member.ordinal++) {
         struct archive_entry *entry;
-        if ((status = smoe_scan_at(to->scan, 0, 0, err))) break;
+        if ((status = smoe_scan_at(to->scan, 0, 0, "files found", err))) break;
         int code = archive_read_next_header(o->archive, &entry);
         if (code == ARCHIVE_EOF) break;
         if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY ||
@@ -575,7 +575,7 @@ static int walk_folder(const char *path, const smoe_visitor *to, smoe_err *err) 
         e = fts_read(tree);
         if (!e && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
         if (!e) break;
-        status = smoe_scan_at(to->scan, 0, 0, err);
+        status = smoe_scan_at(to->scan, 0, 0, "files found", err);
         if (!status) status = visit_name(tree, e, &member, to, err);
     }
     fts_close(tree);

@@ -53,7 +53,7 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     const size_t n = set->images;
     SMOE_FREED bool *keep = smoe_alloc(n, sizeof *keep);
     sifting all = {set, smoe_alloc(n, sizeof *all.why)};
-    int status = smoe_image_each(n, try_to_decode, &all, set->scan, err);
+    int status = smoe_image_each(n, try_to_decode, &all, set->scan, "images read", err);
     for (size_t i = 0; i < n; i++) {
         keep[i] = !all.why[i];
         if (keep[i]) continue;

@@ -30,7 +30,7 @@ void smoe_image_free(smoe_image *image) {
 }
 
 int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *scan,
-                    smoe_err *err) {
+                    const char *what, smoe_err *err) {
     size_t failed = n;
     smoe_scan_begin(scan);
 #pragma omp parallel
@@ -39,8 +39,8 @@ int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *s
 #pragma omp for schedule(dynamic, 16)
         for (size_t i = 0; i < n; i++) {
             smoe_err mine = {0};
-            int stopped =
-                smoe_thread() ? smoe_scan_asked(scan, &mine) : smoe_scan_at(scan, i + 1, n, &mine);
+            int stopped = smoe_thread() ? smoe_scan_asked(scan, &mine)
+                                        : smoe_scan_at(scan, i + 1, n, what, &mine);
             if (!stopped && !each(context, i, &image, &work, &mine)) continue;
 #pragma omp critical(smoe_image_failure)
             if (i < failed) {

@@ -34,12 +34,12 @@ int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t chan
 void smoe_image_free(smoe_image *image);
 
 /* Calls `each` for i from 0 to n - 1 on all threads, with two scratch images of the thread, as a
- * part of the scan. Of several failures the first in the order of i is reported, whatever the
- * threads. */
+ * part of the scan, whose progress says `what`. Of several failures the first in the order of i is
+ * reported, whatever the threads. */
 typedef int smoe_image_task(void *context, size_t i, smoe_image *image, smoe_image *work,
                             smoe_err *err);
 int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *scan,
-                    smoe_err *err) SMOE_MUST_CHECK;
+                    const char *what, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A grey sample of red, green and blue: the luma of ITU-R BT.601, which is also JPEG's Y. */
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue);

@@ -7,18 +7,18 @@ smoe_scan smoe_scan_until(const smoe_scan *scan, const volatile sig_atomic_t *st
     return until;
 }
 
-static void scan_tell(const smoe_scan *scan, size_t done, size_t all) {
-    if (scan->show) scan->show(scan->user, done, all);
+static void scan_tell(const smoe_scan *scan, size_t done, size_t all, const char *what) {
+    if (scan->show) scan->show(scan->user, done, all, what);
 }
 
 void smoe_scan_begin(smoe_scan *scan) {
     if (!scan || scan->depth++) return;
     scan->found = 0;
-    scan_tell(scan, 0, 0);
+    scan_tell(scan, 0, 0, NULL);
 }
 
 int smoe_scan_end(smoe_scan *scan, int status) {
-    if (scan && !--scan->depth) scan_tell(scan, 0, 0);
+    if (scan && !--scan->depth) scan_tell(scan, 0, 0, NULL);
     return status;
 }
 
@@ -27,8 +27,8 @@ int smoe_scan_asked(const smoe_scan *scan, smoe_err *err) {
     return smoe_fail(err, SMOE_STOPPED, "stopped on request while the data was read");
 }
 
-int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) {
+int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, const char *what, smoe_err *err) {
     if (smoe_scan_asked(scan, err)) return -1;
-    if (scan) scan_tell(scan, all ? done : ++scan->found, all);
+    if (scan) scan_tell(scan, all ? done : ++scan->found, all, what);
     return 0;
 }

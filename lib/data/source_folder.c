@@ -147,7 +147,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     assert(n); /* the list was checked */
     SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
-    if (smoe_image_each(n, look_at, &all, set->scan, err)) return -1;
+    const char *what = set->decoded.pixels ? "images read" : "image headers read";
+    if (smoe_image_each(n, look_at, &all, set->scan, what, err)) return -1;
     bool whole = set->decoded.pixels, fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; i < n; i++) {
@@ -158,7 +159,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     if (whole) return 0;
     if (fits_as_is && smoe_dataset_room(set, f->images, false, err)) return -1;
     bool decodes = set->decoded.pixels || originals <= (double)set->cache_bytes;
-    return decodes && !set->tolerant ? smoe_image_each(n, decode_once, &all, set->scan, err) : 0;
+    if (!decodes || set->tolerant) return 0;
+    return smoe_image_each(n, decode_once, &all, set->scan, "images read", err);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */

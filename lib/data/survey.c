@@ -119,7 +119,7 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_scan *scan, smo
     s->number = smoe_alloc_in(&s->memory, n, sizeof *s->number);
     s->thumb = smoe_alloc_in(&s->memory, n, thumb_bytes(s));
     for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
-    if (smoe_image_each(n, survey_look, &to, scan, err)) return -1;
+    if (smoe_image_each(n, survey_look, &to, scan, "images measured", err)) return -1;
     sum_up(s, &to, set);
     return 0;
 }

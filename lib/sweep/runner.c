@@ -61,8 +61,9 @@ static void on_evaluated(void *user, size_t done, size_t of) {
     trial->evaluations = of;
 }
 
-static void on_read(void *user, size_t done, size_t all) {
+static void on_read(void *user, size_t done, size_t all, const char *what) {
     smoe_runner_trial *trial = user;
+    (void)what;
     trial->read = done;
     trial->to_read = all;
 }

@@ -115,8 +115,9 @@ typedef struct scanned {
     volatile sig_atomic_t stop;
 } scanned;
 
-static void on_scanned(void *user, size_t done, size_t all) {
+static void on_scanned(void *user, size_t done, size_t all, const char *what) {
     scanned *s = user;
+    (void)what;
     if (all) return;
     if (done > s->most) s->most = done;
     s->stop = done > s->until;

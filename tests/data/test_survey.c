@@ -1,5 +1,7 @@
 /* Statistics of a split against plain sums; near duplicates against images made so. */
 #include "data/survey.h"
+#include "base/threads.h"
+#include "data/scan.h"
 #include "folders.h"
 
 #include <math.h>
@@ -152,8 +154,48 @@ static void damage(void **state) {
     smoe_dataset_free(set);
 }
 
+enum { PASSES = 8 };
+
+typedef struct heard {
+    const char *what[PASSES];
+    size_t passes, last;
+} heard;
+
+static void on_image(void *user, size_t done, size_t all, const char *what) {
+    heard *h = user;
+    if (!all) return;
+    if (h->passes < PASSES && done <= h->last) h->what[h->passes++] = what;
+    h->last = done < all ? done : SIZE_MAX;
+}
+
+/* The images of a split are gone through more than once: each time the progress has other words. */
+static void passes(void **state) {
+    uint8_t pixel[SIDE * SIDE * 3];
+    char path[SCRATCH_PATH];
+    heard h = {.last = SIZE_MAX};
+    smoe_scan scan = {.show = on_image, .user = &h};
+    smoe_dataset *set;
+    smoe_survey s;
+    int threads = smoe_threads();
+    blocks(pixel, 1);
+    add_image(*state, "data", "train/a/1.png", pixel);
+    add_image(*state, "data", "train/b/1.png", pixel);
+    smoe_spec spec =
+        datafiles_spec(SMOE_SOURCE_FOLDER, scratch_path(*state, path, "data"), SIDE, 3);
+    smoe_threads_set(1); /* the one that reports */
+    assert_int_equal(smoe_survey_open(&set, &spec, "train", &scan, NULL), 0);
+    assert_int_equal(smoe_survey_of(&s, set, &scan, NULL), 0);
+    smoe_threads_set(threads);
+    assert_in_range(h.passes, 2, PASSES - 1);
+    for (size_t i = 0; i < h.passes; i++)
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(h.what[i], h.what[k]);
+    smoe_survey_free(&s);
+    smoe_dataset_free(set);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
-    const struct CMUnitTest tests[] = {CASE(statistics), CASE(near_duplicates), CASE(damage)};
+    const struct CMUnitTest tests[] = {CASE(statistics), CASE(near_duplicates), CASE(damage),
+                                       CASE(passes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
