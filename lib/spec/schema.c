@@ -86,6 +86,12 @@ const smoe_source_entry smoe_sources[SMOE_SOURCES] = {
 };
 #undef SOURCE
 
+const smoe_source_entry *smoe_source_find(const char *name) {
+    for (size_t i = 0; i < SMOE_SOURCES; i++)
+        if (!strcmp(smoe_sources[i].name, name)) return &smoe_sources[i];
+    return NULL;
+}
+
 static const smoe_variant variants[] = {
 #define VARIANT(name, width, depth, mlp, heads) {name, width, depth, mlp, heads},
 #include "spec/variants.def"

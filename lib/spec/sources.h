@@ -19,3 +19,6 @@ enum {
 };
 
 extern const smoe_source_entry smoe_sources[SMOE_SOURCES]; /* by smoe_source */
+
+/* The entry of a name; NULL: none. */
+const smoe_source_entry *smoe_source_find(const char *name);

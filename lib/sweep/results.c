@@ -36,14 +36,6 @@ void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_M
     snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
 }
 
-/* Whether the data of a spec are generated. */
-static bool results_generated(const json_t *data) {
-    const char *source = json_string_value(json_object_get(data, "source"));
-    for (size_t i = 0; i < SMOE_SOURCES; i++)
-        if (source && !strcmp(source, smoe_sources[i].name)) return smoe_sources[i].generated;
-    return false;
-}
-
 /* Where the test images of a trial come from, and in the next line what determines them: the keys
  * of its data, without those that only training uses, the split, and the seed of the run where
  * training images, which it generates, are evaluated. Fresh. */
@@ -52,7 +44,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     json_t *data = json_object_get(spec, "data");
     char split[SMOE_METRIC_KEY];
     smoe_results_split(sweep, i, split);
-    bool train = !strcmp(split, "train"), generated = results_generated(data);
+    bool train = !strcmp(split, "train");
     json_object_del(data, "augment");
     json_object_del(data, "cache_mb");
     if (!train) json_object_del(data, "train_limit");
@@ -63,6 +55,8 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
             json_object_set_new(data, column + before, json_string(value));
     }
     json_t *path = json_object_get(data, "path"), *source = json_object_get(data, "source");
+    const smoe_source_entry *entry = smoe_source_find(source ? json_string_value(source) : "");
+    bool generated = entry && entry->generated;
     json_t *run = generated && train ? json_object_get(spec, "seed") : NULL;
     json_auto_t *images = json_pack("[O?, s, O?]", data, split, run);
     json_auto_t *origin = json_pack("[O?, O?]", generated ? source : path,
