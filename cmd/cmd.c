@@ -193,12 +193,18 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
 
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) {
     SMOE_FREED char *folder = smoe_alloc_text(path);
+    struct stat there;
     for (;;) {
         char *slash = strrchr(folder, '/');
         if (slash) *slash = '\0';
         SMOE_FREED char *inside = smoe_text_format("%s/.", slash ? folder : ".");
         if (!access(inside, W_OK | X_OK)) return 0;
-        if (errno != ENOENT || !slash || !makes)
+        bool missing = errno == ENOENT;
+        if (missing && slash && !lstat(folder, &there))
+            return smoe_fail(err, SMOE_RUNTIME,
+                             "%s: cannot write: %s is a symbolic link that leads nowhere", path,
+                             folder);
+        if (!missing || !slash || !makes)
             return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
     }
 }

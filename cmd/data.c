@@ -439,9 +439,7 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     bool drawn = false;
     for (size_t i = 0; i < 3; i++) smoe_result_frame(&tables, NULL, &frame[i], false);
-    if (smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
-                         err) ||
-        smoe_result_csv(&tables, options->out, err) ||
+    if (smoe_result_csv(&tables, options->out, err) ||
         smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
         return -1;
     if (smoe_cmd_flush(err)) return -1;
@@ -516,7 +514,9 @@ static int verdict(const data_job *job, smoe_err *err) {
 int cmd_data(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(data_job_free) data_job job = {0};
     SMOE_FREED_BY(data_job_free) data_job against = {0};
-    if (data_look(&job, options->arg[0], options, err) ||
+    if (smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
+                         err) ||
+        data_look(&job, options->arg[0], options, err) ||
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
     data_compare(&job, options->against ? &against : NULL);

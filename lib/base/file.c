@@ -378,6 +378,16 @@ int smoe_file_sync(const char *path, smoe_err *err) {
     return failed ? -1 : 0;
 }
 
+/* A folder, or a link to one: 1: made; 0: it is there, or something else is; -1. */
+static int make_one(const char *path, smoe_err *err) {
+    if (!mkdir(path, 0777)) return 1;
+    if (errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
+    return access(path, F_OK)
+               ? smoe_fail(err, SMOE_RUNTIME, "%s: a symbolic link that leads nowhere", path)
+               : 0;
+}
+
 int smoe_file_make_parents(const char *path, smoe_err *err) {
     SMOE_FREED char *work = smoe_alloc_text(path);
     size_t end = strlen(work);
@@ -385,10 +395,8 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
         work[--end] = '\0'; /* the last name stays the caller's */
     for (char *slash = work + 1; end && (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
-        bool made = !mkdir(work, 0777);
-        if (!made && errno != EEXIST)
-            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", work);
-        if (made && smoe_file_sync_parent(work, err)) return -1;
+        int made = make_one(work, err);
+        if (made < 0 || (made && smoe_file_sync_parent(work, err))) return -1;
         *slash = '/';
     }
     return 0;
@@ -396,9 +404,8 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
 
 int smoe_file_make_folder(const char *path, smoe_err *err) {
     if (smoe_file_make_parents(path, err)) return -1;
-    if (!mkdir(path, 0777)) return smoe_file_sync_parent(path, err);
-    if (errno == EEXIST) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
+    int made = make_one(path, err);
+    return made > 0 ? smoe_file_sync_parent(path, err) : made;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {

@@ -112,6 +112,8 @@ static kind dir_kind(const smoe_run *run) {
 static int dir_make(const smoe_run *run, smoe_err *err) {
     if (smoe_file_make_parents(run->dir, err)) return -1;
     if (!mkdir(run->dir, 0777)) return smoe_file_sync_parent(run->dir, err);
+    if (errno == EEXIST && access(run->dir, F_OK))
+        return smoe_fail(err, SMOE_RUNTIME, "%s: a symbolic link that leads nowhere", run->dir);
     if (errno == EEXIST)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: exists already; --resume continues a run, --force replaces it",

@@ -15,11 +15,31 @@ eval run -o file/x
 inspect run -o file/x
 inspect run --dump-routing nowhere/x
 compare run run -o file/x
+data tiny.yaml -o file/x
 soup run run -o file/x
 convert run nowhere/x
 init tiny.yaml nowhere/x
 bench tiny.yaml --append file/x
 END
+# folders that are links to nowhere
+ln -s nowhere dangling
+while read -r command; do
+    # shellcheck disable=SC2086
+    status 1 smoe $command -q >out 2>err
+    [ ! -s out ] && grep -q ': dangling.*a symbolic link that leads nowhere$' err || fail "$command: $(cat out err)"
+done <<'END'
+train tiny.yaml -o dangling
+train tiny.yaml -o dangling/x
+sweep tiny.yaml seed=0,1 -o dangling
+eval run -o dangling
+eval run --logits dangling/x.npy
+inspect run -o dangling
+compare run run -o dangling
+soup run run -o dangling
+data tiny.yaml -o dangling
+convert run dangling/x
+END
+[ ! -e nowhere ] || fail "$(ls nowhere)"
 # folders of -o and of --append are made
 status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
 status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
