@@ -96,6 +96,10 @@ static int train_and_kill(verification *v, smoe_err *err) {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     v->killed_after = smoe_checkpoint_latest(v->parts);
+    if (WIFSIGNALED(status) && !v->killed_after)
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "%s: no checkpoint within %.0f minutes; train with fewer steps or images",
+                         v->parts, patience / 60);
     return WIFSIGNALED(status);
 }
 

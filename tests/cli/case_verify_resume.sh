@@ -29,3 +29,8 @@ if unshare -m mount -t tmpfs none /proc 2>/dev/null; then
     status 1 unshare -m sh -c 'mount -t tmpfs none /proc && smoe verify-resume tiny.yaml -q train.steps=8' 2>err
     grep -q '^smoe verify-resume: cannot start /proc/self/exe: No such file or directory$' err || fail "without /proc: $(cat err)"
 fi
+# A run without a checkpoint within an hour, of a clock that is fast.
+if "${CC:-cc}" -shared -fPIC -o faults.so "$ROOT/tests/faults/faults.c" -ldl 2>/dev/null; then
+    status 1 env FAULT_CLOCK=100000000 LD_PRELOAD="$PWD/faults.so" smoe verify-resume tiny.yaml -q train.steps=120 train.eval_every=0 -o late 2>err
+    grep -qx 'smoe verify-resume: late/parts: no checkpoint within 60 minutes; train with fewer steps or images' err || fail "$(cat err)"
+fi
