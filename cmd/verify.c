@@ -150,7 +150,8 @@ static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
 static void verify_sweep(smoe_verifier *v, const char *dir) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     smoe_err err = {0};
-    if (v->repair && smoe_file_sweep(dir, SMOE_FILE_ALL, &err)) smoe_verify_blame(v, dir, &err);
+    if (v->repair && smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, &err))
+        smoe_verify_blame(v, dir, &err);
     if (smoe_sweep_read(&sweep, dir, &err)) {
         smoe_verify_blame(v, dir, &err);
     } else {

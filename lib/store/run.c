@@ -162,6 +162,14 @@ static int lock(smoe_run *run, smoe_err *err) {
                      run->dir, status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
 }
 
+bool smoe_run_is_written(const char *dir) {
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool written = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return written;
+}
+
 /* ---- the files ------------------------------------------------------------------------------- */
 
 /* What exists must be a regular file, as opening a pipe would block, or the run's own folder. */

@@ -32,6 +32,9 @@ typedef struct smoe_run smoe_run;
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether a process writes the run now, as far as its lock shows. */
+bool smoe_run_is_written(const char *dir);
+
 /* A number for a record: NaN and infinities, which JSON does not have, become null. */
 json_t *smoe_run_number(double x);
 

@@ -231,7 +231,9 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
         smoe_verify_blame(v, dir, &err);
         return;
     }
-    if (v->repair && smoe_file_sweep(dir, SMOE_FILE_ALL, &err)) smoe_verify_blame(v, dir, &err);
+    /* those of a process that writes the run are not left over */
+    smoe_file_which which = smoe_run_is_written(dir) ? SMOE_FILE_GONE : SMOE_FILE_ALL;
+    if (v->repair && smoe_file_sweep(dir, which, &err)) smoe_verify_blame(v, dir, &err);
     verify_spec(v, dir);
     verify_records(v, dir);
     SMOE_FREED char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);

@@ -7,11 +7,8 @@
 #include "math/stats.h"
 #include "sweep/trial.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,12 +110,8 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
 /* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
  * waited for, ten seconds at most. */
 static void wait_for_run(const char *dir) {
-    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
     const struct timespec nap = {.tv_nsec = 20000000};
-    for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
-        nanosleep(&nap, NULL);
-    if (fd >= 0) close(fd);
+    for (int i = 0; i < 500 && smoe_run_is_written(dir); i++) nanosleep(&nap, NULL);
 }
 
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
