@@ -78,6 +78,13 @@ int smoe_decode(smoe_image *image, const smoe_image_file *file, size_t channels,
     return smoe_image_convert(image, channels, err);
 }
 
+/* Whether the image at 1/shrink of its size, with a border, has the place in the square that the
+ * image itself has: at whole pixels, and without the padding of a JPEG's last blocks. */
+static bool decode_border_fits(const smoe_image_header *header, size_t shrink) {
+    size_t w = header->width, h = header->height, apart = w > h ? w - h : h - w;
+    return w % shrink == 0 && h % shrink == 0 && apart % (2 * shrink) == 0;
+}
+
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
                     smoe_rng *crop, smoe_image *work, smoe_err *err) {
     smoe_image_header header;
@@ -101,7 +108,9 @@ int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_im
     box = smoe_box_stored(box, turn, header->width, header->height);
     double least = border ? fmax(box.width, box.height) : fmin(box.width, box.height);
     size_t shrink = header->kind == SMOE_IMAGE_JPEG ? 8 : 1;
-    while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
+    while (shrink > 1 && (least / (double)shrink < (double)side ||
+                          (border && !decode_border_fits(header, shrink))))
+        shrink /= 2;
     if (smoe_decode(work, file, data->channels, shrink, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
      * even where part of it is padding. */

@@ -478,9 +478,21 @@ static void test_fits(void **state) {
             int want = y < 2 || y > 5 ? 0 : pixel[(y - 2) * W + x];
             assert_int_equal(got.pixel[y * W + x], want);
         }
+    free(png);
+
+    /* A white JPEG of 64 x 40 in a square of 8 x 8 is 5 rows high: half of rows 1 and 6 is black.
+     * At an eighth of its size its 5 rows would not have the same distance from both ends. */
+    enum { WIDE = 64, HIGH = 40 };
+    uint8_t white[WIDE * HIGH];
+    memset(white, 255, sizeof white);
+    uint8_t *jpeg = datafiles_jpeg(white, WIDE, HIGH, 1, &size);
+    assert_int_equal(smoe_decode_fit(&got, &data, jpeg, size, NULL, &work, NULL), 0);
+    for (size_t y = 0; y < W; y++)
+        assert_in_range(got.pixel[y * W] + 1 - got.pixel[(W - 1 - y) * W], 0, 2);
+    assert_in_range(got.pixel[W], 127, 128);
+    free(jpeg);
     smoe_image_free(&work);
     smoe_image_free(&got);
-    free(png);
 }
 
 static void test_orientation_is_applied(void **state) {
