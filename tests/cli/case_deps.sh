@@ -42,8 +42,10 @@ stand dpkg-query 'echo "install ok installed"'
 deps || fail "$(cat err)"
 [ -f calls ] && fail "nothing is missing, yet: $(cat calls)"
 
-# The Debian source package builds with the same libraries.
-for package in $(sed -n 's/^\(lib[^ ]*\).*/\1/p' "$ROOT/packages.txt"); do
+# The Debian source package has the version of the program, and builds with the same libraries.
+version=$(sed -n 's/^#define SMOE_VERSION "\(.*\)"/\1/p' "$ROOT/lib/include/smoe/smoe.h")
+head -1 "$ROOT/debian/changelog" | grep -qF "smoe ($version-" || fail "debian/changelog: its first line is not of version $version"
+for package in $(sed -n 's/^\([^ ]*-dev\) .*/\1/p' "$ROOT/packages.txt"); do
     grep -q "^  *$package,$" "$ROOT/debian/control" || fail "debian/control: Build-Depends lacks $package, which packages.txt has"
 done
 exit 0
