@@ -158,6 +158,10 @@ void smoe_loaded_free(smoe_loaded *loaded);
 void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_dataset *train,
                        const smoe_dataset *test);
 
+/* Passes over the training images. Each leaves out the images after its last full batch, as in the
+ * records of a run. */
+double smoe_heading_epochs(const smoe_spec *spec, const smoe_dataset *train);
+
 /* "model: soft, 16 experts in 2 of 4 blocks; width 96; 2.7 M parameters". */
 void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *model);
 

@@ -31,10 +31,12 @@ void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_datas
         noun = "";
     }
     smoe_result_more(out, "; %zu class%s", classes, SMOE_ES(classes));
-    if (train)
-        smoe_result_more(out, "; %.3g epochs",
-                         (double)spec->train.steps * (double)spec->train.batch_size /
-                             fmax((double)smoe_dataset_images(train), 1));
+    if (train) smoe_result_more(out, "; %.3g epochs", smoe_heading_epochs(spec, train));
+}
+
+double smoe_heading_epochs(const smoe_spec *spec, const smoe_dataset *train) {
+    size_t batches = smoe_dataset_images(train) / spec->train.batch_size;
+    return (double)spec->train.steps / fmax((double)batches, 1);
 }
 
 void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *model) {

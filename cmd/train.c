@@ -254,9 +254,8 @@ static void add_totals(smoe_result *plan, const train_plan *p) {
 static void add_doubts(smoe_result *plan, const train_plan *p) {
     enum { EPOCHS = 100, HOURS = 3, PARAMETERS = 100000 };
     const smoe_data_spec *data = &p->spec->data;
-    const smoe_train_spec *train = &p->spec->train;
     const double images = p->why.code ? 0 : (double)smoe_dataset_images(p->train);
-    double epochs = (double)train->steps * (double)train->batch_size / fmax(images, 1);
+    double epochs = images > 0 ? smoe_heading_epochs(p->spec, p->train) : 0;
     bool augmented = data->augment.crop || data->augment.flip || data->augment.randaugment.n ||
                      data->augment.mixup > 0 || data->augment.cutmix > 0;
     bool generated = !data->path;

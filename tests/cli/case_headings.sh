@@ -15,6 +15,10 @@ said '^model       soft, [0-9]+ experts in 1 of 2 blocks; width [0-9]+; [0-9.]+ 
 said '^run         run, steps 1 to [0-9]+$'
 grep -q '^step 1: test' err && fail "an evaluation before there is one"
 named
+# A pass over 50 images has three batches of 16, as in the records: before the last of nine batches two passes and two thirds.
+status 0 smoe train tiny.yaml data.limit=50 train.batch_size=16 train.steps=9 -o passes >out 2>err
+said '^data .*, train 50 images, .* 3 epochs$'
+grep '"step":9,' passes/metrics.jsonl | grep -q '"epoch":2.66' || fail "$(tail -n 1 passes/metrics.jsonl)"
 status 0 smoe train --resume run train.steps=40 >out 2>err
 said '^run         run, steps [0-9]*[1-9][0-9]* to 40$'
 status 0 smoe eval run -o tables >out 2>err
