@@ -4,8 +4,8 @@
 #include "store/env.h"
 
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
-    origin->fact = smoe_alloc_next(origin->fact, origin->count, sizeof *origin->fact);
-    origin->fact[origin->count++] = (smoe_report_fact){smoe_alloc_text(term), text, folded};
+    SMOE_APPEND(origin->fact, origin->count) =
+        (smoe_report_fact){smoe_alloc_text(term), text, folded};
 }
 
 /* The arguments beside one another, as env.json has them. */

@@ -58,7 +58,9 @@ char *smoe_alloc_part(const char *text, size_t length) {
 
 void *smoe_alloc_next(void *list, size_t count, size_t size) {
     bool full = !(count & (count - 1)); /* 0, or a power of two */
-    return full ? smoe_alloc_more(list, count ? 2 * count : 1, size) : list;
+    if (full) list = smoe_alloc_more(list, count ? 2 * count : 1, size);
+    memset((char *)list + count * size, 0, size);
+    return list;
 }
 
 struct smoe_alloc_piece {

@@ -17,8 +17,11 @@ void *smoe_alloc_more(void *memory, size_t count, size_t size);
 char *smoe_alloc_text(const char *text);
 char *smoe_alloc_part(const char *text, size_t length);
 
-/* A list with room for powers of two: memory for one more element behind `count`. */
+/* A list with room for powers of two: zeroed memory for one more element behind `count`. */
 void *smoe_alloc_next(void *list, size_t count, size_t size);
+/* That element, which is counted: SMOE_APPEND(list, count) = x, where x does not use the two. */
+#define SMOE_APPEND(list, count) \
+    (*((list) = smoe_alloc_next(list, count, sizeof *(list)), &(list)[(count)++]))
 
 /* Pieces that are freed together: a pool starts as {0}. */
 typedef struct smoe_alloc_pool {

@@ -14,8 +14,7 @@ const char *smoe_frame_keep(smoe_frame *frame, const char *text) {
 
 static void add_column(smoe_frame *frame, const smoe_column *given) {
     unsigned everywhere = frame->where ? frame->where : SMOE_IN_FILES | SMOE_IN_PRINT;
-    frame->column = smoe_alloc_next(frame->column, frame->columns, sizeof *frame->column);
-    smoe_column *column = &frame->column[frame->columns++];
+    smoe_column *column = &SMOE_APPEND(frame->column, frame->columns);
     *column = *given;
     if (!given->where) column->where = given->name ? everywhere : SMOE_IN_PRINT;
     column->name = smoe_frame_keep(frame, given->name ? given->name : given->heading);
@@ -109,8 +108,7 @@ void smoe_frame_end(smoe_frame *frame) {
 }
 
 void smoe_frame_end_hidden(smoe_frame *frame) {
-    frame->hide = smoe_alloc_next(frame->hide, frame->hidden, sizeof *frame->hide);
-    frame->hide[frame->hidden++] = frame->rows;
+    SMOE_APPEND(frame->hide, frame->hidden) = frame->rows;
     smoe_frame_end(frame);
 }
 

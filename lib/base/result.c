@@ -9,8 +9,7 @@
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static smoe_item *add_item(smoe_result *result, smoe_item_kind kind, const char *key) {
-    result->item = smoe_alloc_next(result->item, result->items, sizeof *result->item);
-    smoe_item *item = &result->item[result->items++];
+    smoe_item *item = &SMOE_APPEND(result->item, result->items);
     *item = (smoe_item){.kind = kind, .key = smoe_alloc_text(key)};
     return item;
 }

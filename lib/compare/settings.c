@@ -19,8 +19,7 @@ void smoe_settings_free(smoe_settings *s) {
 static void settings_add(smoe_settings *s, const char *text, size_t length) {
     while (length && isspace((unsigned char)*text)) text++, length--;
     while (length && isspace((unsigned char)text[length - 1])) length--;
-    s->item = smoe_alloc_next(s->item, s->count, sizeof *s->item);
-    smoe_setting *item = &s->item[s->count++];
+    smoe_setting *item = &SMOE_APPEND(s->item, s->count);
     const char *equals = memchr(text, '=', length);
     size_t key = equals ? (size_t)(equals - text) : length;
     *item = (smoe_setting){.key = smoe_alloc_part(text, key)};

@@ -29,8 +29,7 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
         return 0;
     }
     found.name = smoe_alloc_text(member->name);
-    f->file = smoe_alloc_next(f->file, f->count, sizeof *f->file);
-    smoe_binary *file = &f->file[f->count++];
+    smoe_binary *file = &SMOE_APPEND(f->file, f->count);
     *file = found;
     if (member->problem && err) *err = *member->problem;
     if (member->problem || smoe_member_read(member, MOST_BYTES, &file->bytes, &file->size, err))

@@ -14,8 +14,7 @@ struct smoe_classname {
 typedef struct smoe_classname classname;
 
 static void classlist_add(smoe_classlist *l, uint32_t class) {
-    l->item = smoe_alloc_next(l->item, l->count, sizeof *l->item);
-    l->item[l->count++] = class;
+    SMOE_APPEND(l->item, l->count) = class;
 }
 
 static int mixed(const smoe_classlist *l, const char *what, smoe_err *err) {
@@ -48,8 +47,7 @@ static int classlist_enter(smoe_classlist *l, const char *name, uint32_t *number
     classname **there = tsearch(own, &l->tree, compare_names);
     if (!there) smoe_alloc_end();
     if (*there == own) {
-        l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
-        l->name[l->names++] = own;
+        SMOE_APPEND(l->name, l->names) = own;
     } else {
         free(own);
     }

@@ -429,8 +429,7 @@ static void folder_give_labels(smoe_dataset *set, const folder *f) {
         uint32_t row = f->image[i].row;
         size_t n = at[i], count = row ? t->row[row - 1].count : 1;
         for (size_t k = 0; k < count; k++) {
-            class = smoe_alloc_next(class, n, sizeof *class);
-            class[n++] =
+            SMOE_APPEND(class, n) =
                 k ? (uint32_t)class_number(set, smoe_labels_classes(t, row)[k]) : f->image[i].label;
         }
         at[i + 1] = n;

@@ -86,8 +86,8 @@ static void add_class(listing *l, const image *a, size_t split, bool folder) {
     if (last && last->split == split && last->folder == folder && strlen(last->name) == n &&
         !strncmp(last->name, name, n))
         return;
-    l->class = smoe_alloc_next(l->class, l->classes, sizeof *l->class);
-    l->class[l->classes++] = (smoe_folder_class){smoe_alloc_part(name, n), split, folder};
+    SMOE_APPEND(l->class, l->classes) =
+        (smoe_folder_class){smoe_alloc_part(name, n), split, folder};
 }
 
 bool smoe_folder_classify(listing *l, image *a, size_t below, size_t split) {
@@ -177,8 +177,7 @@ static int list_image(listing *l, const smoe_member *member, const parts *p, smo
         status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &found.bytes, &found.size, err);
         if (!status) l->kept += found.size;
     }
-    f->image = smoe_alloc_next(f->image, f->images, sizeof *f->image);
-    f->image[f->images++] = found;
+    SMOE_APPEND(f->image, f->images) = found;
     l->found[p->split]++;
     return status;
 }

@@ -85,8 +85,7 @@ static int add_word(reading *r, smoe_labels_row *new, const char *name, smoe_err
         return wrong(r, err, "the name of a class is not printable UTF-8");
     for (size_t i = 0; i < new->count; i++)
         if (!strcmp(l->word[new->first + i], name)) return 0;
-    l->word = smoe_alloc_next(l->word, l->words, sizeof *l->word);
-    l->word[l->words++] = name;
+    SMOE_APPEND(l->word, l->words) = name;
     new->count++;
     return 0;
 }
@@ -130,8 +129,7 @@ static int labels_add_row(reading *r, smoe_err *err) {
     if (r->split < SIZE_MAX) new.split = labels_trimmed(r->cell[r->split]);
     if (read_classes(r, &new, err)) return -1;
     if (l->rows == UINT32_MAX - 1) return wrong(r, err, "too many rows");
-    l->row = smoe_alloc_next(l->row, l->rows, sizeof *l->row);
-    l->row[l->rows++] = new;
+    SMOE_APPEND(l->row, l->rows) = new;
     return 0;
 }
 

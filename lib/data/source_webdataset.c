@@ -84,8 +84,7 @@ static void store_free(store *s) {
 static int add_shard(store *s, const char *path, smoe_err *err) {
     if (s->shards == SHARDS)
         return smoe_fail(err, SMOE_USAGE, "data.path: more than %d shards", SHARDS);
-    s->shard = smoe_alloc_next(s->shard, s->shards, sizeof *s->shard);
-    s->shard[s->shards++] = smoe_alloc_text(path);
+    SMOE_APPEND(s->shard, s->shards) = smoe_alloc_text(path);
     return 0;
 }
 
@@ -278,9 +277,8 @@ static int end_sample(store *s, smoe_err *err) {
         return status;
     }
     smoe_classlist_once(&s->list, s->open.class_at);
-    s->sample = smoe_alloc_next(s->sample, s->samples, sizeof *s->sample);
     if (!s->samples) s->labelled = s->has_label;
-    s->sample[s->samples++] = s->open;
+    SMOE_APPEND(s->sample, s->samples) = s->open;
     s->open.key = NULL;
     return 0;
 }

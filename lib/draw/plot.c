@@ -69,21 +69,15 @@ const char *smoe_scale_text(size_t stop, bool diverging, bool night, char buf[SM
 /* ---- plots ----------------------------------------------------------------------------------- */
 
 smoe_panel *smoe_plot_panel(smoe_plot *plot) {
-    plot->panel = smoe_alloc_next(plot->panel, plot->panels, sizeof *plot->panel);
-    plot->panel[plot->panels] = (smoe_panel){0};
-    return &plot->panel[plot->panels++];
+    return &SMOE_APPEND(plot->panel, plot->panels);
 }
 
 smoe_mark *smoe_plot_mark(smoe_panel *panel) {
-    panel->mark = smoe_alloc_next(panel->mark, panel->marks, sizeof *panel->mark);
-    panel->mark[panel->marks] = (smoe_mark){0};
-    return &panel->mark[panel->marks++];
+    return &SMOE_APPEND(panel->mark, panel->marks);
 }
 
 smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis) {
-    axis->tick = smoe_alloc_next(axis->tick, axis->ticks, sizeof *axis->tick);
-    axis->tick[axis->ticks] = (smoe_plot_tick){0};
-    return &axis->tick[axis->ticks++];
+    return &SMOE_APPEND(axis->tick, axis->ticks);
 }
 
 void smoe_plot_free(smoe_plot *plot) {
@@ -177,8 +171,7 @@ void smoe_plot_add_point(smoe_mark *m, double x, double y, double half, bool sha
     double error = isfinite(half) ? half : 0, low = y - error, high = y + error;
     if (share) low = fmin(fmax(low, 0), y);
     if (share) high = fmax(fmin(high, 1), y);
-    m->point = smoe_alloc_next(m->point, m->points, sizeof *m->point);
-    m->point[m->points++] = (smoe_plot_point){x, y, {low, high}};
+    SMOE_APPEND(m->point, m->points) = (smoe_plot_point){x, y, {low, high}};
 }
 
 void smoe_plot_name(smoe_plot_axis *axis, double at, const char *name) {

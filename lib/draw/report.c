@@ -160,16 +160,14 @@ static void report_collect(smoe_report *report, const smoe_result *result) {
         const smoe_frame *frame = item->table ? item->table : item->frame;
         const char *term = item->kind == SMOE_ITEM_LINE ? item->key : item->heading;
         if (frame && frame->rows) {
-            frames = smoe_alloc_next(frames, report->frame_count, sizeof *frames);
-            frames[report->frame_count++] = *frame;
+            SMOE_APPEND(frames, report->frame_count) = *frame;
             report->frames = frames;
         } else if (item->part) {
             report_collect(report, item->part);
             frames = (smoe_frame *)report->frames;
             found = (smoe_report_fact *)report->found;
         } else if (term && item->text) {
-            found = smoe_alloc_next(found, report->found_count, sizeof *found);
-            found[report->found_count++] = (smoe_report_fact){term, item->text, false};
+            SMOE_APPEND(found, report->found_count) = (smoe_report_fact){term, item->text, false};
             report->found = found;
         }
     }

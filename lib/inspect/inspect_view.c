@@ -29,8 +29,7 @@ void *smoe_inspect_state(const smoe_inspection *r, const smoe_counter *counter, 
 
 static void *add_counted(smoe_inspection *r, smoe_counted counted, size_t size) {
     if (!counted.at) counted.at = smoe_alloc_in(&r->memory, counted.n, size);
-    r->counted = smoe_alloc_next(r->counted, r->counteds, sizeof counted);
-    r->counted[r->counteds++] = counted;
+    SMOE_APPEND(r->counted, r->counteds) = counted;
     return counted.at;
 }
 

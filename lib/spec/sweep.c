@@ -59,8 +59,7 @@ static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_k
         free(text);
         return;
     }
-    key->value = smoe_alloc_next(key->value, key->count, sizeof *key->value);
-    key->value[key->count++] = text;
+    SMOE_APPEND(key->value, key->count) = text;
 }
 
 /* "[4, 5]" of an inner list. */
@@ -255,9 +254,7 @@ static void read_primary(smoe_reading *reading, const smoe_node *node) {
     size_t part;
     if (!parts_begin(reading, &p, node)) return;
     memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
-    plan->primary = smoe_alloc_next(plan->primary, plan->primaries, sizeof *plan->primary);
-    smoe_primary *primary = &plan->primary[plan->primaries++];
-    *primary = (smoe_primary){0};
+    smoe_primary *primary = &SMOE_APPEND(plan->primary, plan->primaries);
     for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
         *smoe_spec_primary_text(primary, part) =
             read_word(reading, p.section, name->value, "expected a single value");

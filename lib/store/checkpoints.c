@@ -77,8 +77,7 @@ int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_
     for (struct dirent *entry; (entry = readdir(open));) {
         uint64_t found;
         if (!step_of(entry->d_name, &found)) continue;
-        *step = smoe_alloc_next(*step, *count, sizeof **step);
-        (*step)[(*count)++] = found;
+        SMOE_APPEND(*step, *count) = found;
     }
     closedir(open);
     if (*count) qsort(*step, *count, sizeof **step, newest_first);

@@ -83,8 +83,7 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
     for (int i = 0; i < n; i++) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, list[i]->d_name);
         if (!status && smoe_file_holds(path, "metrics.jsonl")) {
-            *runs = smoe_alloc_next(*runs, *count, sizeof **runs);
-            (*runs)[(*count)++] = smoe_alloc_text(path);
+            SMOE_APPEND(*runs, *count) = smoe_alloc_text(path);
         } else if (!status && sweeps && smoe_file_holds(path, "cells.jsonl")) {
             status = add_runs(runs, count, path, false, err);
         }
@@ -96,8 +95,7 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
 /* The runs of a folder: itself, or those in it and the cells of sweeps in it. */
 static int curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
     if (smoe_file_holds(dir, "metrics.jsonl")) {
-        *runs = smoe_alloc_next(NULL, 0, sizeof **runs);
-        (*runs)[(*count)++] = smoe_alloc_text(dir);
+        SMOE_APPEND(*runs, *count) = smoe_alloc_text(dir);
         return 0;
     }
     if (add_runs(runs, count, dir, true, err)) return -1;

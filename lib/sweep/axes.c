@@ -7,18 +7,17 @@
 
 /* Adds an axis without points. Column names are copied. */
 static smoe_axis *axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
-    axes->axis = smoe_alloc_next(axes->axis, axes->count, sizeof *axes->axis);
-    smoe_axis *axis = &axes->axis[axes->count++];
+    smoe_axis *axis = &SMOE_APPEND(axes->axis, axes->count);
     *axis = (smoe_axis){.column = smoe_texts_copy(column, columns), .columns = columns};
     return axis;
 }
 
 void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *assign,
                    size_t overrides) {
-    axis->point = smoe_alloc_next(axis->point, axis->points, sizeof *axis->point);
-    axis->point[axis->points++] = (smoe_point){.value = smoe_texts_copy(value, axis->columns),
-                                               .assign = smoe_texts_copy(assign, overrides),
-                                               .overrides = overrides};
+    SMOE_APPEND(axis->point, axis->points) =
+        (smoe_point){.value = smoe_texts_copy(value, axis->columns),
+                     .assign = smoe_texts_copy(assign, overrides),
+                     .overrides = overrides};
 }
 
 void smoe_axis_clear(smoe_axis *axis) {

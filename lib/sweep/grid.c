@@ -60,8 +60,7 @@ static void idles_begin(idles *list, const smoe_spec *spec) {
     smoe_idle idle;
     list->begun = true;
     for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));) {
-        list->item = smoe_alloc_next(list->item, list->count, sizeof *list->item);
-        list->item[list->count++] = idle;
+        SMOE_APPEND(list->item, list->count) = idle;
     }
 }
 

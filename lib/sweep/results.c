@@ -22,8 +22,7 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
         json_t *value;
         json_object_foreach((json_t *)result_of(&sweep->trial[i]), key, value) {
             if (smoe_measures_metric(m, key) != SIZE_MAX) continue;
-            m->metric = smoe_alloc_next(m->metric, m->metrics, sizeof *m->metric);
-            m->metric[m->metrics++] = key;
+            SMOE_APPEND(m->metric, m->metrics) = key;
         }
     }
 }

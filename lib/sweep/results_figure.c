@@ -499,8 +499,7 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     size_t names = 0;
     int status = 0;
     do {
-        name = smoe_alloc_next(name, names, sizeof *name);
-        name[names++] = strsep(&rest, ",");
+        SMOE_APPEND(name, names) = strsep(&rest, ",");
     } while (rest);
     f->x = sweep->columns; /* none of them: all tell lines apart */
     f->numbers = true;

@@ -45,8 +45,7 @@ static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, d
     char column[SMOE_METRIC_KEY];
     double number = json_is_number(value) ? json_number_value(value) : NAN;
     if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number)) {
-        r->rates = smoe_alloc_next(r->rates, r->count, sizeof *r->rates);
-        r->rates[r->count++] = number;
+        SMOE_APPEND(r->rates, r->count) = number;
     }
     if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
     if (!entry->column) return;

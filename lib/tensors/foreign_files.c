@@ -37,8 +37,7 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
                          "tensor.clone() of views",
                          p->name);
     if (f->pieces == MOST) return smoe_fail(err, SMOE_DATA, "more than %d tensors", MOST);
-    f->piece = smoe_alloc_next(f->piece, f->pieces, sizeof *f->piece);
-    f->piece[f->pieces++] = *p;
+    SMOE_APPEND(f->piece, f->pieces) = *p;
     return 0;
 }
 

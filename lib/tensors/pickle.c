@@ -108,8 +108,7 @@ static int fail(machine *m, const char *fmt, ...) {
 
 /* Puts a value that was made before onto the stack. */
 static int push_again(machine *m, ptrdiff_t v) {
-    m->stack = smoe_alloc_next(m->stack, m->depth, sizeof *m->stack);
-    m->stack[m->depth++] = v;
+    SMOE_APPEND(m->stack, m->depth) = v;
     return 0;
 }
 
@@ -131,8 +130,7 @@ static value *top(machine *m, size_t below) {
 
 static void pickle_append(machine *m, value *to, ptrdiff_t item) {
     ptrdiff_t c = (ptrdiff_t)m->cells;
-    m->cell = smoe_alloc_next(m->cell, m->cells, sizeof *m->cell);
-    m->cell[m->cells++] = (cell){item, DEAD};
+    SMOE_APPEND(m->cell, m->cells) = (cell){item, DEAD};
     if (to->last == DEAD)
         to->first = c;
     else

@@ -80,8 +80,7 @@ static void bpe_add_line(reading *r, const char *text, size_t left, size_t right
     char *both = smoe_alloc_in(&r->texts, left + right, 1);
     memcpy(both, text, left);
     memcpy(both + left, text + left + 1, right);
-    r->line = smoe_alloc_next(r->line, r->lines, sizeof *r->line);
-    r->line[r->lines++] = (line){both, left, left + right};
+    SMOE_APPEND(r->line, r->lines) = (line){both, left, left + right};
 }
 
 /* The lines of the merges. */

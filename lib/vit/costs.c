@@ -22,8 +22,7 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
 
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) {
-    costs->layer = smoe_alloc_next(costs->layer, costs->count, sizeof *costs->layer);
-    smoe_cost_layer *layer = &costs->layer[costs->count++];
+    smoe_cost_layer *layer = &SMOE_APPEND(costs->layer, costs->count);
     *layer = (smoe_cost_layer){.part = part,
                                .copies = 1,
                                .used = 1,
