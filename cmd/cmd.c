@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,14 +20,9 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
     }
 }
 
-void smoe_cmd_print(FILE *out, const char *fmt, ...) {
-    va_list args;
-    SMOE_FREED char *text = NULL;
-    va_start(args, fmt);
-    int length = vasprintf(&text, fmt, args);
-    va_end(args);
-    if (length < 0) smoe_alloc_end();
-    size_t room = (size_t)length + 9; /* all of a line, and what shown keeps free */
+void smoe_cmd_print_text(FILE *out, char *fresh) {
+    SMOE_FREED char *text = fresh;
+    size_t room = strlen(text) + 9; /* all of a line, and what shown keeps free */
     SMOE_FREED char *shown = smoe_alloc(room, 1);
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
@@ -70,12 +64,8 @@ int smoe_cmd_emit_anyway(smoe_result *result, int status, const smoe_options *op
     return status ? status : printed;
 }
 
-void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) {
-    char path[128];
-    va_list args;
-    va_start(args, key);
-    vsnprintf(path, sizeof path, key, args);
-    va_end(args);
+void smoe_cmd_number_of(smoe_result *result, double value, char *fresh) {
+    SMOE_FREED char *path = fresh;
     smoe_fact_number(result, path, value);
 }
 

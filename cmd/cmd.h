@@ -21,7 +21,8 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 
 /* printf for what holds names of files and texts of others: control characters but the newline are
  * replaced, so that none reaches a terminal. */
-void smoe_cmd_print(FILE *out, const char *fmt, ...) SMOE_PRINTF(2, 3);
+#define smoe_cmd_print(out, ...) smoe_cmd_print_text(out, smoe_text_format(__VA_ARGS__))
+void smoe_cmd_print_text(FILE *out, char *fresh);
 
 /* What is known about a terminal; all zero where `out` is none. */
 typedef struct smoe_screen {
@@ -46,7 +47,9 @@ int smoe_cmd_emit_anyway(smoe_result *result, int status, const smoe_options *op
                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* A fact that is a number, whose key is put together: "fewshot:10". */
-void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) SMOE_PRINTF(3, 4);
+#define smoe_cmd_number(result, value, ...) \
+    smoe_cmd_number_of(result, value, smoe_text_format(__VA_ARGS__))
+void smoe_cmd_number_of(smoe_result *result, double value, char *fresh);
 
 /* What is printed so far reaches standard output, or err has the reason why not. */
 int smoe_cmd_flush(smoe_err *err) SMOE_MUST_CHECK;

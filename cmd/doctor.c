@@ -9,7 +9,6 @@
 #include "text/sentencepiece.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -26,13 +25,9 @@ static void findings_free(findings *f) {
 }
 
 /* A finding, and what would help; NULL: nothing is to be done. */
-SMOE_PRINTF(4, 5)
-static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...) {
-    SMOE_FREED char *value = NULL;
-    va_list args;
-    va_start(args, fmt);
-    if (vasprintf(&value, fmt, args) < 0) smoe_alloc_end();
-    va_end(args);
+#define doctor_find(f, name, advice, ...) doctor_add(f, name, advice, smoe_text_format(__VA_ARGS__))
+static void doctor_add(findings *f, const char *name, const char *advice, char *fresh) {
+    SMOE_FREED char *value = fresh;
     smoe_cell_text(f->list, "name", name);
     smoe_cell_text(f->list, "value", value);
     smoe_cell_text(f->list, "advice", advice);

@@ -115,7 +115,8 @@ bool smoe_text_ends(const char *text, const char *end);
 /* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
 const char *smoe_text_item(const char *list);
 
-/* printf into a fresh string the caller frees. */
+/* printf into a fresh string the caller frees. A function with a parameter `fresh` takes such a
+ * string and frees it; a macro of the same header formats it. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
 /* Adds an item to a list in a buffer, behind ", " where it is not the first; what does not fit is

@@ -4,8 +4,6 @@
 #include "base/file.h"
 #include "base/json.h"
 
-#include <stdarg.h>
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static smoe_item *add_item(smoe_result *result, smoe_item_kind kind, const char *key) {
@@ -59,21 +57,13 @@ void smoe_result_members(smoe_result *result, const json_t *object) {
         ->value = json_incref(value);
 }
 
-void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    smoe_item *item = add_item(result, SMOE_ITEM_LINE, label);
-    if (vasprintf(&item->text, fmt, args) < 0) smoe_alloc_end();
-    va_end(args);
+void smoe_result_sentence(smoe_result *result, const char *label, char *fresh) {
+    add_item(result, SMOE_ITEM_LINE, label)->text = fresh;
 }
 
-void smoe_result_more(smoe_result *result, const char *fmt, ...) {
+void smoe_result_longer(smoe_result *result, char *fresh) {
     smoe_item *item = &result->item[result->items - 1];
-    SMOE_FREED char *more = NULL, *before = item->text;
-    va_list args;
-    va_start(args, fmt);
-    if (vasprintf(&more, fmt, args) < 0) smoe_alloc_end();
-    va_end(args);
+    SMOE_FREED char *more = fresh, *before = item->text;
     item->text = smoe_text_format("%s%s", before, more);
 }
 

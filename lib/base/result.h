@@ -34,11 +34,13 @@ void smoe_result_members(smoe_result *result, const json_t *object);
 
 /* A sentence that is printed, behind a label in a column of labels; the label NULL: it begins
  * where the line does; "": below the sentence before. */
-void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...)
-    SMOE_PRINTF(3, 4);
+#define smoe_result_line(result, label, ...) \
+    smoe_result_sentence(result, label, smoe_text_format(__VA_ARGS__))
+void smoe_result_sentence(smoe_result *result, const char *label, char *fresh);
 
 /* Adds to the sentence that was added last. */
-void smoe_result_more(smoe_result *result, const char *fmt, ...) SMOE_PRINTF(2, 3);
+#define smoe_result_more(result, ...) smoe_result_longer(result, smoe_text_format(__VA_ARGS__))
+void smoe_result_longer(smoe_result *result, char *fresh);
 
 /* A table that belongs to the result, to be filled: in JSON a list with this key of one object per
  * row; key "": the whole JSON is the list; NULL: it is not there. Without rows it is nowhere.

@@ -3,7 +3,6 @@
 #include "base/limits.h"
 
 #include <fnmatch.h>
-#include <stdarg.h>
 
 /* The largest known file is cifar100's train.bin, 154 MB. */
 enum { MOST_BYTES = 1 << 30 };
@@ -80,14 +79,9 @@ void smoe_binaries_free(smoe_binaries *files) {
     *files = (smoe_binaries){0};
 }
 
-int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
-                     size_t offset, smoe_err *err, const char *fmt, ...) {
-    char problem[512];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(problem, sizeof problem, fmt, args);
-    va_end(args);
-    smoe_fail(err, SMOE_DATA, "at byte %zu: %s", offset, problem);
+int smoe_binary_prefix(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                       size_t offset, smoe_err *err) {
+    smoe_fail_prefix(err, "at byte %zu", offset);
     return smoe_place_prefix(files->kind, set->path, file->name, err);
 }
 

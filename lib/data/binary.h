@@ -29,8 +29,10 @@ int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *patt
 void smoe_binaries_free(smoe_binaries *files);
 
 /* Fails with SMOE_DATA and "FILE: at byte OFFSET: problem". */
-int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
-                     size_t offset, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(6, 7);
+#define smoe_binary_fail(files, set, file, offset, err, ...) \
+    (smoe_fail(err, SMOE_DATA, __VA_ARGS__), smoe_binary_prefix(files, set, file, offset, err))
+int smoe_binary_prefix(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                       size_t offset, smoe_err *err);
 
 /* ---- images of one size ---------------------------------------------------------------------- */
 

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <search.h>
-#include <stdarg.h>
 
 static int compare_endings(const void *x, const void *y) {
     return strcmp(((const smoe_ending *)x)->text, ((const smoe_ending *)y)->text);
@@ -31,13 +30,9 @@ const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_
     return buf;
 }
 
-void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) {
+void smoe_dataset_remark(smoe_dataset *set, char *fresh) {
     enum { MOST = 20 };
-    char text[1024];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
+    SMOE_FREED char *text = fresh;
     if (set->report.remarks == MOST) return;
     if (!set->report.remark)
         set->report.remark = smoe_alloc_in(&set->memory, MOST, sizeof *set->report.remark);

@@ -154,7 +154,8 @@ void smoe_dataset_count_other(smoe_others *others, const char *name);
 const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_t size);
 
 /* Adds a remark, of which the first 20 are kept. */
-void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) SMOE_PRINTF(2, 3);
+#define smoe_dataset_remark_on(set, ...) smoe_dataset_remark(set, smoe_text_format(__VA_ARGS__))
+void smoe_dataset_remark(smoe_dataset *set, char *fresh);
 
 /* The number of images of a generated split: for training its limit, or endless images with
  * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#include <stdarg.h>
 #include <strings.h>
 
 enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 1 << 16 };
@@ -25,15 +24,9 @@ typedef struct reading {
     size_t heads, path, split, list; /* numbers of columns; SIZE_MAX: there is none */
 } reading;
 
-static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(3, 4);
-static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) {
-    char text[400];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    return smoe_fail(err, SMOE_DATA, "%s:%zu: %s", r->to->path, r->line, text);
-}
+#define wrong(r, err, ...)                   \
+    (smoe_fail(err, SMOE_DATA, __VA_ARGS__), \
+     smoe_fail_prefix(err, "%s:%zu", (r)->to->path, (r)->line))
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 

@@ -1,21 +1,16 @@
 /* What is wrong with a spec, and where; see schema.h. */
 #include "spec/schema.h"
 
-#include <stdarg.h>
-
-void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
-                          const char *fmt, ...) {
-    char problem[SMOE_PROBLEM], shown[200];
-    va_list args;
+void smoe_reading_report(smoe_reading *reading, const smoe_provenance *where, const char *key,
+                         char *fresh) {
+    SMOE_FREED char *problem = fresh;
+    char shown[200];
     if (++reading->problems > SMOE_MOST_PROBLEMS) {
         if (reading->problems == SMOE_MOST_PROBLEMS + 1)
             smoe_fail_more(reading->err, SMOE_USAGE, "%s: too many errors; the rest is not read",
                            reading->label);
         return;
     }
-    va_start(args, fmt);
-    vsnprintf(problem, sizeof problem, fmt, args);
-    va_end(args);
     const char *colon = key ? ": " : "";
     if (!key) key = "";
     if (where->kind == SMOE_FROM_OVERRIDE)

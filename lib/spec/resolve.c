@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 
 static int resolve_entry_of(const char *key) {
     int entry = smoe_schema_find(key);
@@ -35,21 +34,16 @@ static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
 
 /* Reports a contradiction between up to four keys (the rest NULL) at the one set closest to the
  * user, unless an error of one of them was reported already. */
-static void clash(smoe_reading *reading, const char *const keys[4], const char *fmt, ...)
-    SMOE_PRINTF(3, 4);
-static void clash(smoe_reading *reading, const char *const keys[4], const char *fmt, ...) {
+static void clash_of(smoe_reading *reading, const char *const keys[4], char *fresh) {
     const char *blamed = keys[0];
+    SMOE_FREED char *problem = fresh;
     for (size_t i = 0; i < 4 && keys[i]; i++) {
         if (reading->bad[resolve_entry_of(keys[i])]) return;
         if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
     }
-    char problem[SMOE_PROBLEM];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(problem, sizeof problem, fmt, args);
-    va_end(args);
     smoe_reading_problem(reading, origin_of(reading, blamed), blamed, "%s", problem);
 }
+#define clash(reading, keys, ...) clash_of(reading, keys, smoe_text_format(__VA_ARGS__))
 #define KEYS(...) ((const char *const[4]){__VA_ARGS__})
 
 int smoe_reading_presets(smoe_reading *reading) {

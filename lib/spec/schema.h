@@ -105,8 +105,10 @@ typedef struct smoe_reading {
 } smoe_reading;
 
 /* Adds "FILE:LINE:COL: key: problem" (or "override KEY=VALUE: key: problem"); key may be NULL. */
-void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
-                          const char *fmt, ...) SMOE_PRINTF(4, 5);
+#define smoe_reading_problem(reading, where, key, ...) \
+    smoe_reading_report(reading, where, key, smoe_text_format(__VA_ARGS__))
+void smoe_reading_report(smoe_reading *reading, const smoe_provenance *where, const char *key,
+                         char *fresh);
 /* Reports an unknown key: where such a key belongs, or which are known here. */
 void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                           const char *leaf, const char *full);

@@ -5,7 +5,6 @@
 #include "tensors/foreign.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -30,17 +29,14 @@ static implied_key *implied_find(implied *x, const char *key) {
     return NULL;
 }
 
-static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...)
-    SMOE_PRINTF(4, 5);
-static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...) {
-    va_list args;
+#define implied_put(x, from, key, ...) implied_set(x, from, key, smoe_text_format(__VA_ARGS__))
+static void implied_set(implied *x, const char *from, const char *key, char *fresh) {
+    SMOE_FREED char *value = fresh;
     implied_key *k = implied_find(x, key);
     if (k ? from == GUESS : x->count == IMPLIED) return;
     if (!k) k = &x->key[x->count++];
     *k = (implied_key){.key = key, .from = from};
-    va_start(args, fmt);
-    vsnprintf(k->value, sizeof k->value, fmt, args);
-    va_end(args);
+    snprintf(k->value, sizeof k->value, "%s", value);
 }
 
 /* The configuration leaves the key as the shapes imply it. */

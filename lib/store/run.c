@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -373,15 +372,11 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     return failed;
 }
 
-void smoe_run_log(smoe_run *run, const char *fmt, ...) {
+void smoe_run_log_line(smoe_run *run, char *fresh) {
+    SMOE_FREED char *line = fresh;
     if (!run->log) return;
     char date[SMOE_DATE_TEXT];
-    fprintf(run->log, "%s ", smoe_env_date(date, smoe_env_now()));
-    va_list args;
-    va_start(args, fmt);
-    vfprintf(run->log, fmt, args);
-    va_end(args);
-    fputc('\n', run->log);
+    fprintf(run->log, "%s %s\n", smoe_env_date(date, smoe_env_now()), line);
     fflush(run->log);
 }
 

@@ -69,7 +69,8 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
 char *smoe_run_previous(const smoe_run *run, const char *key);
 
 /* Appends a line with the time to log.txt. Failures are ignored. */
-void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
+#define smoe_run_log(run, ...) smoe_run_log_line(run, smoe_text_format(__VA_ARGS__))
+void smoe_run_log_line(smoe_run *run, char *fresh);
 
 /* Sets STATUS to done, failed or stopped (NULL: unchanged), writes metrics.csv and, of a run
  * that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in any case. */

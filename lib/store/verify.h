@@ -15,8 +15,9 @@ typedef struct smoe_verifier {
 } smoe_verifier;
 
 /* Passes a line on and counts it. */
-void smoe_verify_say(smoe_verifier *verifier, const char *path, bool good, const char *fmt, ...)
-    SMOE_PRINTF(4, 5);
+#define smoe_verify_say(verifier, path, good, ...) \
+    smoe_verify_add(verifier, path, good, smoe_text_format(__VA_ARGS__))
+void smoe_verify_add(smoe_verifier *verifier, const char *path, bool good, char *fresh);
 /* The first line of an error about a path, without the path where it begins with it. */
 void smoe_verify_blame(smoe_verifier *verifier, const char *path, const smoe_err *err);
 

@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "tensors/safetensors.h"
 
-#include <stdarg.h>
-
 typedef enum kind {
     MARK,
     NONE,
@@ -94,15 +92,9 @@ static const char hostile[] =
     "posix nt os subprocess sys socket shutil pty webbrowser runpy importlib";
 static const char hostile_builtins[] = "eval exec compile __import__ getattr open";
 
-static int fail(machine *m, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static int fail(machine *m, const char *fmt, ...) {
-    char text[320];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    return smoe_fail(m->err, SMOE_DATA, "offset %zu: %s", m->began, text);
-}
+#define fail(m, ...)                              \
+    (smoe_fail((m)->err, SMOE_DATA, __VA_ARGS__), \
+     smoe_fail_prefix((m)->err, "offset %zu", (m)->began))
 
 /* ---- values and the stack -------------------------------------------------------------------- */
 

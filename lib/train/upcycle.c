@@ -6,7 +6,6 @@
 #include "tensors/params_io.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 static bool is_copied(const smoe_init_map *from, const smoe_param *param) {
     return smoe_init_map_source(from, param, param->name).way == SMOE_WAY_COPIED;
@@ -48,13 +47,9 @@ typedef struct comparison {
     const void *user;
 } comparison;
 
-static void compare_say(const comparison *c, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static void compare_say(const comparison *c, const char *fmt, ...) {
-    char line[400];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
+#define compare_say(c, ...) compare_say_fresh(c, smoe_text_format(__VA_ARGS__))
+static void compare_say_fresh(const comparison *c, char *fresh) {
+    SMOE_FREED char *line = fresh;
     c->say(c->user, line);
 }
 
