@@ -60,17 +60,15 @@ static bool is_gone(const char *path, const char *name, smoe_file_which which) {
 }
 
 int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) {
-    DIR *dir = opendir(folder);
-    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
-    int status = 0;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
-        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        if (which == SMOE_FILE_ALL || is_gone(path, entry->d_name, which))
-            status = smoe_file_remove(path, err);
+    SMOE_FREED char **names = smoe_file_names(folder);
+    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
+    for (char **name = names; *name; name++) {
+        if (!strstr(*name, SMOE_FILE_TEMPORARY)) continue;
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, *name);
+        if (which != SMOE_FILE_ALL && !is_gone(path, *name, which)) continue;
+        if (smoe_file_remove(path, err)) return -1;
     }
-    closedir(dir);
-    return status;
+    return 0;
 }
 
 /* Removes what processes that are gone left in the folder of path, if that can be done; once, as
@@ -363,6 +361,25 @@ bool smoe_file_holds(const char *folder, const char *name) {
     return !access(path, F_OK);
 }
 
+static int is_name(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+char **smoe_file_names(const char *folder) {
+    SMOE_FREED struct dirent **list = NULL;
+    int count = scandir(folder, &list, is_name, alphasort);
+    if (count < 0) return NULL;
+    size_t bytes = (size_t)(count + 1) * sizeof(char *);
+    for (int i = 0; i < count; i++) bytes += strlen(list[i]->d_name) + 1;
+    char **name = smoe_alloc(bytes, 1), *to = (char *)(name + count + 1);
+    for (int i = 0; i < count; i++) {
+        name[i] = to;
+        to = stpcpy(to, list[i]->d_name) + 1;
+        free(list[i]);
+    }
+    return name;
+}
+
 bool smoe_file_is_absent(const char *path) {
     return access(path, F_OK) && errno == ENOENT;
 }
@@ -430,15 +447,12 @@ int smoe_file_no_link(const char *path, smoe_err *err) {
 }
 
 int smoe_file_no_links(const char *folder, smoe_err *err) {
-    DIR *open = opendir(folder);
-    int status = 0;
-    for (struct dirent *entry; open && !status && (entry = readdir(open));) {
-        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) continue;
-        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        status = smoe_file_no_link(path, err);
+    SMOE_FREED char **names = smoe_file_names(folder);
+    for (char **name = names; name && *name; name++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, *name);
+        if (smoe_file_no_link(path, err)) return -1;
     }
-    if (open) closedir(open);
-    return status;
+    return 0;
 }
 
 int smoe_file_link(const char *target, const char *path, smoe_err *err) {

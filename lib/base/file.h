@@ -84,6 +84,10 @@ char *smoe_file_beside(const char *path, const char *name);
 bool smoe_file_is_folder(const char *path);
 bool smoe_file_holds(const char *folder, const char *name);
 
+/* The names in a folder, sorted; fresh, in one piece, ending with NULL. NULL, with errno, where it
+ * cannot be read. */
+char **smoe_file_names(const char *folder);
+
 /* Whether there is nothing of that name; false also where that cannot be found out, so that reading
  * it fails and says why. */
 bool smoe_file_is_absent(const char *path);

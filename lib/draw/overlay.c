@@ -6,7 +6,6 @@
 #include "math/stats.h"
 #include "draw/encode_png.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 
@@ -461,14 +460,12 @@ static bool is_sheet(const char *name) {
 
 int smoe_overlays_remove(const char *folder, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/overlays", folder);
-    DIR *dir = opendir(path);
-    int status = 0;
-    if (!dir && errno != ENOENT)
+    SMOE_FREED char **names = smoe_file_names(path);
+    if (!names && errno != ENOENT)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
-    for (struct dirent *entry; dir && !status && (entry = readdir(dir));) {
-        SMOE_FREED char *file = smoe_text_format("%s/%s", path, entry->d_name);
-        if (is_sheet(entry->d_name)) status = smoe_file_remove(file, err);
+    for (char **name = names; name && *name; name++) {
+        SMOE_FREED char *file = smoe_text_format("%s/%s", path, *name);
+        if (is_sheet(*name) && smoe_file_remove(file, err)) return -1;
     }
-    if (dir) closedir(dir);
-    return status;
+    return 0;
 }

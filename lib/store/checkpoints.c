@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "tensors/shards.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -71,15 +70,13 @@ int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_
     smoe_checkpoints_path ckpt;
     *step = NULL;
     *count = 0;
-    DIR *open = opendir(ckpt_path(&ckpt, dir, ""));
-    if (!open && errno == ENOENT) return 0;
-    if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
-    for (struct dirent *entry; (entry = readdir(open));) {
+    SMOE_FREED char **names = smoe_file_names(ckpt_path(&ckpt, dir, ""));
+    if (!names && errno == ENOENT) return 0;
+    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
+    for (char **name = names; *name; name++) {
         uint64_t found;
-        if (!step_of(entry->d_name, &found)) continue;
-        SMOE_APPEND(*step, *count) = found;
+        if (step_of(*name, &found)) SMOE_APPEND(*step, *count) = found;
     }
-    closedir(open);
     if (*count) qsort(*step, *count, sizeof **step, newest_first);
     return 0;
 }
@@ -216,14 +213,14 @@ int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_
 
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
     smoe_checkpoints_path ckpt, aside, proper;
-    DIR *open = opendir(ckpt_path(&ckpt, dir, ""));
-    if (!open && errno == ENOENT) return 0;
-    if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
+    SMOE_FREED char **names = smoe_file_names(ckpt_path(&ckpt, dir, ""));
+    if (!names && errno == ENOENT) return 0;
+    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
     int status = 0;
-    for (struct dirent *entry; !status && (entry = readdir(open));) {
+    for (char **name = names; !status && *name; name++) {
         uint64_t step;
-        if (strncmp(entry->d_name, REPLACED, sizeof REPLACED - 1)) continue;
-        if (!step_of(entry->d_name + sizeof REPLACED - 1, &step)) continue;
+        if (strncmp(*name, REPLACED, sizeof REPLACED - 1)) continue;
+        if (!step_of(*name + sizeof REPLACED - 1, &step)) continue;
         step_path(&aside, dir, REPLACED, step, NULL);
         step_path(&proper, dir, "", step, NULL);
         if (!access(proper.path, F_OK))
@@ -231,7 +228,6 @@ int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
         else if (rename(aside.path, proper.path))
             status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
     }
-    closedir(open);
     return status || smoe_file_sweep(ckpt.path, SMOE_FILE_ALL, err) ? -1 : 0;
 }
 

@@ -6,7 +6,6 @@
 #include "spec/spec.h"
 #include "store/records.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -69,27 +68,22 @@ void smoe_curves_free(smoe_curves *c) {
     *c = (smoe_curves){0};
 }
 
-static int is_visible(const struct dirent *entry) {
-    return entry->d_name[0] != '.' && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
-}
-
 /* Adds the runs in a folder, fresh paths by name; `sweeps`: and those in the sweeps that are in it.
  */
 static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, smoe_err *err) {
-    SMOE_FREED struct dirent **list = NULL;
     if (smoe_file_holds(dir, "cells.jsonl") && smoe_file_no_links(dir, err)) return -1;
-    int n = scandir(dir, &list, is_visible, alphasort), status = 0;
-    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
-    for (int i = 0; i < n; i++) {
-        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, list[i]->d_name);
-        if (!status && smoe_file_holds(path, "metrics.jsonl")) {
+    SMOE_FREED char **names = smoe_file_names(dir);
+    if (!names) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
+    for (char **name = names; *name; name++) {
+        if (**name == '.' || strstr(*name, SMOE_FILE_TEMPORARY)) continue;
+        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, *name);
+        if (smoe_file_holds(path, "metrics.jsonl"))
             SMOE_APPEND(*runs, *count) = smoe_alloc_text(path);
-        } else if (!status && sweeps && smoe_file_holds(path, "cells.jsonl")) {
-            status = add_runs(runs, count, path, false, err);
-        }
-        free(list[i]);
+        else if (sweeps && smoe_file_holds(path, "cells.jsonl") &&
+                 add_runs(runs, count, path, false, err))
+            return -1;
     }
-    return status;
+    return 0;
 }
 
 /* The runs of a folder: itself, or those in it and the cells of sweeps in it. */

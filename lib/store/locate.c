@@ -8,26 +8,19 @@
 #include "tensors/shards.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* The first of a sweep's cells, fresh; NULL where there is none. */
 static char *first_cell(const char *dir) {
-    struct dirent **name;
-    char *cell = NULL;
-    int count = scandir(dir, &name, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
-        char *path = cell ? NULL : smoe_text_format("%s/%s", dir, name[i]->d_name);
-        if (path && isdigit((unsigned char)*name[i]->d_name) && smoe_file_holds(path, "spec.yaml"))
-            cell = path;
-        else
-            free(path);
-        free(name[i]);
+    SMOE_FREED char **names = smoe_file_names(dir);
+    for (char **name = names; name && *name; name++) {
+        char *path = smoe_text_format("%s/%s", dir, *name);
+        if (isdigit((unsigned char)**name) && smoe_file_holds(path, "spec.yaml")) return path;
+        free(path);
     }
-    if (count >= 0) free(name);
-    return cell;
+    return NULL;
 }
 
 int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {

@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/json.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -49,23 +48,18 @@ static const char *in_run(place *at, const smoe_run *run, const char *name) {
 
 typedef enum kind { STRANGE, ABSENT, HALF_MADE, NO_STATUS, A_RUN } kind;
 
-static bool is_temporary(const char *name) {
-    return !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
-}
-
 /* Whether a folder of checkpoints has only leftovers, or also checkpoints. */
 typedef enum content { NOTHING, CHECKPOINTS, OTHER } content;
 
 static content checkpoints_content(const char *path) {
-    DIR *open = opendir(path);
-    if (!open) return OTHER;
+    SMOE_FREED char **names = smoe_file_names(path);
+    if (!names) return OTHER;
     content found = NOTHING;
-    for (struct dirent *entry; (entry = readdir(open)) && found != CHECKPOINTS;)
-        if (smoe_checkpoint_named(entry->d_name))
+    for (char **name = names; *name && found != CHECKPOINTS; name++)
+        if (smoe_checkpoint_named(*name))
             found = CHECKPOINTS;
-        else if (!is_temporary(entry->d_name))
+        else if (!strstr(*name, SMOE_FILE_TEMPORARY))
             found = OTHER;
-    closedir(open);
     return found;
 }
 
@@ -83,18 +77,17 @@ static const char *const names[NAMES] = {"metrics.jsonl", "ckpt",    "spec.yaml"
  * nothing; it has no STATUS, which comes last, and no record, no checkpoint and an empty log. So
  * nothing in it can be lost. */
 static kind dir_kind(const smoe_run *run) {
-    DIR *open = opendir(run->dir);
-    if (!open) return errno == ENOENT ? ABSENT : STRANGE;
+    SMOE_FREED char **entries = smoe_file_names(run->dir);
+    if (!entries) return errno == ENOENT ? ABSENT : STRANGE;
     bool there[NAMES] = {false}, strange = false;
-    for (struct dirent *entry; (entry = readdir(open));) {
+    for (char **name = entries; *name; name++) {
         int i = 0;
-        while (i < NAMES && strcmp(names[i], entry->d_name)) i++;
+        while (i < NAMES && strcmp(names[i], *name)) i++;
         if (i < NAMES)
             there[i] = true;
         else
-            strange |= !is_temporary(entry->d_name);
+            strange |= !strstr(*name, SMOE_FILE_TEMPORARY);
     }
-    closedir(open);
     if (there[SPEC] && there[STATUS]) return A_RUN;
     place at;
     content checkpoints =

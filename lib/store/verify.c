@@ -6,7 +6,6 @@
 #include "store/run.h"
 #include "store/run_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <sha256.h>
@@ -144,9 +143,9 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
 static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     static const char *const links[] = {"latest", "best"};
     SMOE_FREED char *ckpt = smoe_text_format("%s/ckpt", dir);
-    DIR *open = opendir(ckpt);
-    if (!open && errno != ENOENT) smoe_verify_say(v, ckpt, false, "%s", strerror(errno));
-    for (size_t i = 0; open && i < 2; i++) {
+    SMOE_FREED char **names = smoe_file_names(ckpt);
+    if (!names && errno != ENOENT) smoe_verify_say(v, ckpt, false, "%s", strerror(errno));
+    for (size_t i = 0; names && i < 2; i++) {
         SMOE_FREED char *link = smoe_text_format("%s/%s", ckpt, links[i]), *model = NULL;
         char target[8];
         smoe_err err = {0};
@@ -156,14 +155,13 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
         else if (!smoe_shards_there(model))
             smoe_verify_say(v, link, false, "points to no checkpoint");
     }
-    for (struct dirent *entry; open && (entry = readdir(open));) {
-        if (!smoe_checkpoint_named(entry->d_name)) continue;
-        SMOE_FREED char *step = smoe_text_format("%s/%s", ckpt, entry->d_name);
+    for (char **name = names; name && *name; name++) {
+        if (!smoe_checkpoint_named(*name)) continue;
+        SMOE_FREED char *step = smoe_text_format("%s/%s", ckpt, *name);
         smoe_verify_checkpoint(v, step);
         if (!smoe_shards_held(step, "state.safetensors") && !access(step, F_OK))
             smoe_verify_say(v, step, false, "has no state.safetensors: it cannot be resumed from");
     }
-    if (open) closedir(open);
 }
 
 /* Files with checks of their own only have to exist. */

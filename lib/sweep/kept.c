@@ -3,7 +3,6 @@
 #include "store/run.h"
 #include "tensors/shards.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -50,25 +49,18 @@ static int keep_file(const char *folder, const char *to, const char *name, smoe_
     return link(from, kept) ? copy(from, kept, err) : 0;
 }
 
-/* The files of the model of a checkpoint have this in front. */
-static int is_model(const struct dirent *entry) {
-    return !strncmp(entry->d_name, "model", 5) && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
-}
-
-/* Opening the copy shows whether it is complete. */
+/* The files of the model, whose names begin so. Opening the copy shows whether it is complete. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
-    SMOE_FREED struct dirent **list = NULL;
     SMOE_FREED char *folder = smoe_file_folder(checkpoint), *kept = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    int count = scandir(folder, &list, is_model, alphasort);
-    int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;
-    for (int i = 0; i < count; i++) {
-        if (!status) status = keep_file(folder, to, list[i]->d_name, err);
-        free(list[i]);
-    }
-    if (!status) kept = smoe_text_format("%s/%s", to, basename(checkpoint));
-    if (!status) status = smoe_safetensors_peek(&file, kept, err);
-    return status;
+    SMOE_FREED char **names = smoe_file_names(folder);
+    if (!names) return smoe_fail_errno(err, SMOE_DATA, "%s", folder);
+    for (char **name = names; *name; name++)
+        if (!strncmp(*name, "model", 5) && !strstr(*name, SMOE_FILE_TEMPORARY) &&
+            keep_file(folder, to, *name, err))
+            return -1;
+    kept = smoe_text_format("%s/%s", to, basename(checkpoint));
+    return smoe_safetensors_peek(&file, kept, err);
 }
 
 /* As keep_files, with the latest checkpoint instead of one that was deleted meanwhile. */

@@ -11,7 +11,6 @@
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <time.h>
@@ -62,25 +61,24 @@ static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
 #define MANIFEST_CLAIM "manifest.claim"
 
 /* That claim and the checkpoint of a sweep of a run are there before the manifest. */
-static int is_entry(const struct dirent *entry) {
-    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-           strncmp(entry->d_name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1) &&
-           strncmp(entry->d_name, SMOE_KEPT, sizeof SMOE_KEPT - 1);
+static bool is_entry(const char *name) {
+    return strncmp(name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1) &&
+           strncmp(name, SMOE_KEPT, sizeof SMOE_KEPT - 1);
 }
 
 /* Files that exist only after the first manifest is complete. */
-static int is_foreign(const struct dirent *entry) {
+static bool is_foreign(const char *name) {
     static const char temporary[] = "cells.jsonl" SMOE_FILE_TEMPORARY;
-    return is_entry(entry) && strcmp(entry->d_name, "claims") &&
-           strncmp(entry->d_name, temporary, sizeof temporary - 1);
+    return is_entry(name) && strcmp(name, "claims") &&
+           strncmp(name, temporary, sizeof temporary - 1);
 }
 
 /* Whether it is a folder without entries of the kind. */
-static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
-    SMOE_FREED struct dirent **list = NULL;
-    int count = scandir(folder, &list, kind, NULL);
-    for (int i = 0; i < count; i++) free(list[i]);
-    return !count;
+static bool holds_none(const char *folder, bool (*kind)(const char *name)) {
+    SMOE_FREED char **names = smoe_file_names(folder);
+    char **name = names;
+    while (name && *name && !kind(*name)) name++;
+    return name && !*name;
 }
 
 /* A folder that has only remains of a sweep that ended before its manifest was complete is treated
