@@ -1,5 +1,7 @@
-/* What is wrong with a spec, and where; see schema.h. */
-#include "spec/schema.h"
+/* What is wrong with a spec, and where, and what resolving shares; see schema.h and resolve.h. */
+#include "spec/resolve.h"
+
+#include <assert.h>
 
 void smoe_reading_report(smoe_reading *reading, const smoe_provenance *where, const char *key,
                          char *fresh) {
@@ -69,4 +71,60 @@ void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, c
     smoe_reading_problem(reading, where, shown, "unknown key%s; known here: %s%s",
                          smoe_value_ascii(leaf) ? "" : ", which is not all ASCII", known,
                          *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */
+}
+
+/* ---- keys against each other ----------------------------------------------------------------- */
+
+int smoe_resolve_entry(const char *key) {
+    int entry = smoe_schema_find(key);
+    assert(entry >= 0);
+    return entry;
+}
+
+smoe_provenance *smoe_resolve_origin(const smoe_reading *reading, const char *key) {
+    return &reading->spec->origin[smoe_resolve_entry(key)];
+}
+
+bool smoe_resolve_given(const smoe_reading *reading, const char *key) {
+    return smoe_resolve_origin(reading, key)->kind >= SMOE_FROM_FILE;
+}
+
+/* Whether a was set closer to the user than b: an override rather than the file, a later override
+ * rather than an earlier one. */
+static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
+    return a->kind > b->kind ||
+           (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
+}
+
+void smoe_resolve_clash(smoe_reading *reading, const char *const keys[4], char *fresh) {
+    const char *blamed = keys[0];
+    SMOE_FREED char *problem = fresh;
+    for (size_t i = 0; i < 4 && keys[i]; i++) {
+        if (reading->bad[smoe_resolve_entry(keys[i])]) return;
+        if (closer(smoe_resolve_origin(reading, keys[i]), smoe_resolve_origin(reading, blamed)))
+            blamed = keys[i];
+    }
+    smoe_reading_problem(reading, smoe_resolve_origin(reading, blamed), blamed, "%s", problem);
+}
+
+bool smoe_resolve_gives_way(smoe_reading *reading, const char *key, const char *to,
+                            smoe_provenance_kind kind) {
+    smoe_provenance *origin = smoe_resolve_origin(reading, key);
+    if (origin->kind != SMOE_FROM_FILE ||
+        smoe_resolve_origin(reading, to)->kind != SMOE_FROM_OVERRIDE)
+        return false;
+    origin->kind = kind;
+    origin->replaced = to;
+    return true;
+}
+
+void smoe_resolve_series(smoe_reading *reading, const char *key, const smoe_series *series,
+                         const char *of, size_t count) {
+    bool layers = strcmp(of, "data.channels") != 0;
+    if (!series->listed || series->listed == count) return;
+    clash(reading, KEYS(key, of, layers ? "model.depth" : NULL),
+          "%zu number%s of %s for %zu %s%s: give one for each %s, or one for all", series->listed,
+          SMOE_S(series->listed), key, count, layers ? "MoE layer" : "channel", SMOE_S(count),
+          layers ? "layer" : "channel");
+    reading->bad[smoe_resolve_entry(key)] = true;
 }

@@ -5,6 +5,7 @@
  * everything that follows from several values.
  */
 #include "spec/node.h"
+#include "spec/resolve.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -203,4 +204,10 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         return;
     }
     read_source(reading, where, equals + 1, strlen(equals + 1), key, entry);
+}
+
+void smoe_resolve_set(smoe_reading *reading, const char *key, const char *text) {
+    char problem[SMOE_PROBLEM];
+    if (smoe_value_set(reading->spec, &smoe_schema[smoe_resolve_entry(key)], text, true, problem))
+        smoe_reading_problem(reading, smoe_resolve_origin(reading, key), key, "%s", problem);
 }

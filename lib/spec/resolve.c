@@ -1,50 +1,14 @@
 /*
- * Resolving: everything that follows from several keys. Sizes of the variant, defaults that depend
- * on other keys, the blocks with experts, and checks between keys. Each message names the key that
- * was set closest to the user, and a value that would be valid.
+ * Resolving: sizes of the variant, defaults that depend on other keys, and checks between keys; the
+ * blocks with experts are in resolve_moe.c. Each message names the key that was set closest to the
+ * user, and a value that would be valid.
  */
+#include "spec/resolve.h"
 #include "spec/routers.h"
-#include "spec/schema.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-#include <assert.h>
 #include <math.h>
-
-static int resolve_entry_of(const char *key) {
-    int entry = smoe_schema_find(key);
-    assert(entry >= 0);
-    return entry;
-}
-
-static smoe_provenance *origin_of(smoe_reading *reading, const char *key) {
-    return &reading->spec->origin[resolve_entry_of(key)];
-}
-
-static bool resolve_given(smoe_reading *reading, const char *key) {
-    return origin_of(reading, key)->kind >= SMOE_FROM_FILE;
-}
-
-/* Whether a was set closer to the user than b: an override rather than the file, a later override
- * rather than an earlier one. */
-static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
-    return a->kind > b->kind ||
-           (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
-}
-
-/* Reports a contradiction between up to four keys (the rest NULL) at the one set closest to the
- * user, unless an error of one of them was reported already. */
-static void clash_of(smoe_reading *reading, const char *const keys[4], char *fresh) {
-    const char *blamed = keys[0];
-    SMOE_FREED char *problem = fresh;
-    for (size_t i = 0; i < 4 && keys[i]; i++) {
-        if (reading->bad[resolve_entry_of(keys[i])]) return;
-        if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
-    }
-    smoe_reading_problem(reading, origin_of(reading, blamed), blamed, "%s", problem);
-}
-#define clash(reading, keys, ...) clash_of(reading, keys, smoe_text_format(__VA_ARGS__))
-#define KEYS(...) ((const char *const[4]){__VA_ARGS__})
 
 int smoe_reading_presets(smoe_reading *reading) {
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
@@ -58,31 +22,13 @@ int smoe_reading_presets(smoe_reading *reading) {
     return 0;
 }
 
-/* Sets an entry from a text that is known to be valid. */
-static void set_text(smoe_reading *reading, const char *key, const char *text) {
-    char problem[SMOE_PROBLEM];
-    if (smoe_value_set(reading->spec, &smoe_schema[resolve_entry_of(key)], text, true, problem))
-        smoe_reading_problem(reading, origin_of(reading, key), key, "%s", problem);
-}
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-/* A value of the file is replaced by another key that an override sets. */
-static bool gives_way(smoe_reading *reading, const char *key, const char *to,
-                      smoe_provenance_kind kind) {
-    smoe_provenance *origin = origin_of(reading, key);
-    if (origin->kind != SMOE_FROM_FILE || origin_of(reading, to)->kind != SMOE_FROM_OVERRIDE)
-        return false;
-    origin->kind = kind;
-    origin->replaced = to;
-    return true;
-}
 
 /* A size is the variant's, unless it is given as close to the user as the variant. */
 static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named) {
-    smoe_provenance *origin = origin_of(reading, key);
-    bool replaced = gives_way(reading, key, "model.variant", SMOE_FROM_VARIANT);
-    if (resolve_given(reading, key)) return;
+    smoe_provenance *origin = smoe_resolve_origin(reading, key);
+    bool replaced = smoe_resolve_gives_way(reading, key, "model.variant", SMOE_FROM_VARIANT);
+    if (smoe_resolve_given(reading, key)) return;
     *size = named;
     if (!replaced) *origin = (smoe_provenance){.kind = SMOE_FROM_VARIANT};
 }
@@ -92,11 +38,11 @@ static void resolve_sizes(smoe_reading *reading) {
     smoe_model_spec *model = &reading->spec->model;
     size_t *const sizes[] = {&model->width, &model->depth, &model->mlp, &model->heads};
     size_t set = 0;
-    for (size_t i = 0; i < 4; i++) set += resolve_given(reading, keys[i]);
+    for (size_t i = 0; i < 4; i++) set += smoe_resolve_given(reading, keys[i]);
     /* With all four sizes and no variant, the variant is none, and not the default with other
      * sizes. */
-    if (set == 4 && !resolve_given(reading, "model.variant"))
-        set_text(reading, "model.variant", "none");
+    if (set == 4 && !smoe_resolve_given(reading, "model.variant"))
+        smoe_resolve_set(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
     const size_t of_named[] = {named->width, named->depth, named->mlp, named->heads};
@@ -105,266 +51,17 @@ static void resolve_sizes(smoe_reading *reading) {
         if (!*sizes[i]) {
             clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
-            reading->bad[resolve_entry_of(keys[i])] = true;
+            reading->bad[smoe_resolve_entry(keys[i])] = true;
             *sizes[i] = 1; /* any size, so that the checks below do not divide by zero */
         }
     }
 }
 
-/* ---- blocks with experts --------------------------------------------------------------------- */
-
-/* A key that selects blocks: a word such as last-N counts among `from`, in rising order; a list
- * names some of them. */
-typedef struct picking {
-    const char *const *keys; /* whom a clash may blame */
-    const char *text;        /* the canonical one of value.c */
-    bool *picked;            /* [blocks of the model] */
-    const size_t *from;
-    size_t count;
-} picking;
-
-static bool pick(const picking *p, size_t block) {
-    for (size_t i = 0; i < p->count; i++)
-        if (p->from[i] == block) return p->picked[block] = true;
-    return false;
-}
-
-static void pick_listed(smoe_reading *reading, const picking *p) {
-    size_t depth = reading->spec->model.depth;
-    for (char *c = (char *)p->text + 1; *c && *c != ']';) {
-        size_t block = strtoul(c, &c, 10);
-        if (pick(p, block))
-            ;
-        else if (block < depth)
-            clash(reading, p->keys, "block %zu has no experts: see model.moe.layers", block);
-        else
-            clash(reading, p->keys, "no block %zu: the model has blocks 0 to %zu", block,
-                  depth - 1);
-        while (*c == ',' || *c == ' ') c++;
-    }
-}
-
-/* V-MoE's last-even-N are the last N of every second block, blocks 21 and 23 of 24 for N = 2. */
-static void pick_blocks(smoe_reading *reading, const picking *p) {
-    size_t all = p->count, half = all > 1 ? all / 2 : 1, n;
-    if (*p->text == '[') {
-        pick_listed(reading, p);
-    } else if (sscanf(p->text, "every-%zu", &n) == 1) {
-        if (n > all)
-            clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
-                  n, all, all);
-        for (size_t i = n - 1; i < all; i += n) pick(p, p->from[i]);
-    } else if (sscanf(p->text, "last-even-%zu", &n) == 1) {
-        size_t even = all / 2;
-        if (n > even)
-            clash(reading, p->keys, "last-even-%zu: of %zu blocks, %zu are even", n, all, even);
-        for (size_t i = 0; i < n && i < even; i++) pick(p, p->from[2 * (even - i) - 1]);
-    } else if (strcmp(p->text, "none")) {
-        if (sscanf(p->text, "last-%zu", &n) != 1) n = !strcmp(p->text, "all") ? all : half;
-        if (n > all)
-            clash(reading, p->keys, "last-%zu of %zu blocks: use last-%zu at most, or last-half", n,
-                  all, all);
-        for (size_t i = 0; i < n && i < all; i++) pick(p, p->from[all - 1 - i]);
-    }
-}
-
-static void resolve_layers(smoe_reading *reading) {
-    smoe_model_spec *model = &reading->spec->model;
-    size_t all[SMOE_MAX_BLOCKS];
-    if (!strcmp(model->moe.layers, "last-half")) {
-        char fixed[32];
-        snprintf(fixed, sizeof fixed, "last-%zu", model->depth > 1 ? model->depth / 2 : 1);
-        set_text(reading, "model.moe.layers", fixed);
-    }
-    for (size_t i = 0; i < model->depth; i++) all[i] = i;
-    pick_blocks(reading,
-                &(picking){.keys = KEYS("model.moe.layers", "model.depth", "model.variant"),
-                           .text = model->moe.layers,
-                           .picked = model->moe.is_moe,
-                           .from = all,
-                           .count = model->depth});
-    model->moe.layer_count = 0;
-    for (size_t i = 0; i < model->depth; i++) model->moe.layer_count += model->moe.is_moe[i];
-}
-
-/* `router: random` stands for tokens-choice with random scores in every layer. */
-static void resolve_random(smoe_reading *reading) {
-    smoe_model_spec *model = &reading->spec->model;
-    size_t with[SMOE_MAX_BLOCKS], count = 0;
-    if (!strcmp(model->moe.router, "random")) {
-        set_text(reading, "model.moe.router", "tokens-choice");
-        set_text(reading, "model.moe.random_layers", "all");
-        origin_of(reading, "model.moe.random_layers")->kind = SMOE_FROM_FITTED;
-    }
-    for (size_t i = 0; i < model->depth; i++)
-        if (model->moe.is_moe[i]) with[count++] = i;
-    if (!count) return; /* a dense model */
-    pick_blocks(reading, &(picking){.keys = KEYS("model.moe.random_layers", "model.moe.layers"),
-                                    .text = model->moe.random.layers,
-                                    .picked = model->moe.random.is_random,
-                                    .from = with,
-                                    .count = count});
-}
-
-/* ---- experts and slots ----------------------------------------------------------------------- */
-
-/* One of slots_per_expert and total_slots counts: the one set closer to the user. Set equally
- * close, they must agree. */
-static void resolve_slots(smoe_reading *reading) {
-    static const char *const each = "model.moe.slots_per_expert", *const all =
-                                                                      "model.moe.total_slots";
-    smoe_moe_spec *moe = &reading->spec->model.moe;
-    if (!moe->total_slots || !moe->slots_per_expert) return;
-    if (!resolve_given(reading, each)) {
-        moe->slots_per_expert = 0;
-        origin_of(reading, each)->kind = SMOE_FROM_FITTED;
-    } else if (gives_way(reading, each, all, SMOE_FROM_FITTED)) {
-        moe->slots_per_expert = 0;
-    } else if (gives_way(reading, all, each, SMOE_FROM_FITTED)) {
-        moe->total_slots = 0;
-    }
-}
-
-static void check_slots(smoe_reading *reading) {
-    smoe_moe_spec *moe = &reading->spec->model.moe;
-    size_t P = moe->slots_per_expert, S = moe->total_slots, E = moe->experts;
-    if (S % E) {
-        size_t down = S / E * E;
-        clash(reading, KEYS("model.moe.total_slots", "model.moe.experts"),
-              "%zu slot%s cannot be shared equally by %zu experts: use a multiple such as %zu", S,
-              SMOE_S(S), E, down ? down : E);
-    } else if (P && S && P * E != S)
-        clash(reading,
-              KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
-              "experts times slots_per_expert is %zu, not %zu: give slots_per_expert or "
-              "total_slots, and 0 for the other",
-              P * E, S);
-}
-
-/* A list has a number for each MoE layer, or channel, of which there are `count`; `of` is the key
- * that says so. */
-static void check_series(smoe_reading *reading, const char *key, const smoe_series *series,
-                         const char *of, size_t count) {
-    bool layers = strcmp(of, "data.channels") != 0;
-    if (!series->listed || series->listed == count) return;
-    clash(reading, KEYS(key, of, layers ? "model.depth" : NULL),
-          "%zu number%s of %s for %zu %s%s: give one for each %s, or one for all", series->listed,
-          SMOE_S(series->listed), key, count, layers ? "MoE layer" : "channel", SMOE_S(count),
-          layers ? "layer" : "channel");
-    reading->bad[resolve_entry_of(key)] = true;
-}
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void check_channels(smoe_reading *reading, const char *key, const smoe_series *series) {
-    check_series(reading, key, series, "data.channels", reading->spec->data.channels);
+    smoe_resolve_series(reading, key, series, "data.channels", reading->spec->data.channels);
 }
-
-/* The largest K of the MoE layers. */
-static size_t most_choices(const smoe_spec *spec) {
-    size_t most = 0;
-    for (size_t i = 0; i < spec->model.depth; i++) {
-        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_k(&spec->model.moe, i) : 0;
-        if (choices > most) most = choices;
-    }
-    return most;
-}
-
-/* Super-classes are what a gate for whole images can be taught, by a task that has classes. */
-static void check_superclasses(smoe_reading *reading, const smoe_router_entry *router) {
-    const smoe_moe_spec *moe = &reading->spec->model.moe;
-    const smoe_indices *list = &moe->balance.superclasses;
-    if (moe->balance.way != SMOE_BALANCE_SUPERCLASS) return;
-    if (smoe_router_heeds(router, "balance") && router->family != SMOE_FAMILY_IMAGES_CHOICE)
-        clash(reading, KEYS("model.moe.balance", "model.moe.router"),
-              "router %s chooses for each token, which has no super-class: use router "
-              "images-choice, or balance loss",
-              moe->router);
-    if (smoe_task_pairs(reading->spec->train.loss))
-        clash(reading, KEYS("model.moe.balance", "train.loss"),
-              "captions have no super-classes: use balance loss, or train.loss softmax");
-    for (size_t c = 0; c < list->count; c++) {
-        if (list->item[c] < moe->experts) continue;
-        clash(reading, KEYS("model.moe.superclasses", "model.moe.experts"),
-              "class %zu has super-class %u, but %zu experts have only 0 to %zu", c, list->item[c],
-              moe->experts, moe->experts - 1);
-        return;
-    }
-}
-
-static void check_router(smoe_reading *reading) {
-    const smoe_spec *spec = reading->spec;
-    const smoe_moe_spec *moe = &spec->model.moe;
-    const smoe_router_entry *router = smoe_router_find(moe->router);
-    size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe, 0);
-    bool gates = smoe_router_heeds(router, "gate");
-    if (smoe_router_counts_experts(router) && most_choices(spec) > moe->experts)
-        clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu expert%s: use k of %zu at most", most_choices(spec),
-              moe->experts, SMOE_S(moe->experts), moe->experts);
-    if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance.way == SMOE_BALANCE_BIAS)
-        clash(reading, KEYS("model.moe.balance", "model.moe.router"),
-              "router %s has no biases: use loss or none", moe->router);
-    check_superclasses(reading, router);
-    if (gates && smoe_moe_renormalizes(moe) && moe->choice.priority == SMOE_PRIORITY_BPR_SUM)
-        clash(reading,
-              KEYS("model.moe.priority",
-                   moe->choice.renormalize ? "model.moe.renormalize" : "model.moe.topk"),
-              "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
-              moe->choice.renormalize ? "renormalize" : "topk before",
-              moe->choice.renormalize ? "renormalize false" : "topk after");
-    bool learnt = moe->choice.priority == SMOE_PRIORITY_LEARNT ||
-                  moe->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID;
-    if (learnt && router->family == SMOE_FAMILY_IMAGES_CHOICE)
-        clash(reading, KEYS("model.moe.priority", "model.moe.router"),
-              "router %s has no learnt priority: use tokens-choice, or priority bpr", moe->router);
-    if (gates && moe->choice.gate == SMOE_GATE_SIGMOID && moe->choice.topk == SMOE_TOPK_BEFORE)
-        clash(
-            reading, KEYS("model.moe.topk", "model.moe.gate"),
-            "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
-    if (!choices && strcmp(moe->random.layers, "none"))
-        clash(
-            reading, KEYS("model.moe.random_layers", "model.moe.router"),
-            "router %s makes no choices that could be random; use tokens-choice or experts-choice",
-            moe->router);
-    size_t piece = spec->train.batch_size / spec->train.pieces;
-    if (choices && !reading->trained && piece % moe->choice.group_images)
-        clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
-              "groups of %zu images do not divide the %s of %zu: use a divisor of it",
-              moe->choice.group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
-    if (moe->expert.universal >= moe->experts)
-        clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
-              "%zu universal experts of %zu leave no other: use at most %zu", moe->expert.universal,
-              moe->experts, moe->experts - 1);
-    size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
-    if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
-        clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-              "%s needs one slot for each of %zu tokens, but experts times slots_per_expert is "
-              "%zu: use %zu slots_per_expert",
-              moe->router, T, P * E, (T + E - 1) / E);
-}
-
-/* The default group is adapted to divide the pieces of a batch; a given group is only checked. */
-static void fit_group(smoe_reading *reading) {
-    smoe_spec *spec = reading->spec;
-    size_t *group = &spec->model.moe.choice.group_images;
-    size_t piece = spec->train.batch_size / spec->train.pieces;
-    if (resolve_given(reading, "model.moe.group_images") || piece % *group == 0) return;
-    while (piece % *group) --*group;
-    origin_of(reading, "model.moe.group_images")->kind = SMOE_FROM_FITTED;
-}
-
-static void resolve_moe(smoe_reading *reading) {
-    smoe_moe_spec *moe = &reading->spec->model.moe;
-    fit_group(reading);
-    resolve_slots(reading);
-    if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
-    check_series(reading, "model.moe.k", &moe->choice.k, "model.moe.layers", moe->layer_count);
-    check_series(reading, "model.moe.capacity", &moe->choice.capacity, "model.moe.layers",
-                 moe->layer_count);
-    check_slots(reading);
-    check_router(reading);
-}
-
-/* ---- the rest -------------------------------------------------------------------------------- */
 
 /* For few-shot data, `none` for all channels means the numbers of data; no other number is below
  * 0. */
@@ -558,11 +255,11 @@ static void check_text(smoe_reading *reading) {
 static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span, size_t part,
                          bool tight) {
     size_t steps = reading->spec->train.steps;
-    smoe_provenance *origin = origin_of(reading, key);
+    smoe_provenance *origin = smoe_resolve_origin(reading, key);
     if (span->share > 0) span->steps = (size_t)llround(span->share * (double)steps);
     bool trial = tight && origin->kind == SMOE_FROM_FILE && span->share == 0 &&
-                 origin_of(reading, "train.steps")->kind == SMOE_FROM_OVERRIDE;
-    if ((resolve_given(reading, key) && !trial) || span->steps <= steps / part) return;
+                 smoe_resolve_origin(reading, "train.steps")->kind == SMOE_FROM_OVERRIDE;
+    if ((smoe_resolve_given(reading, key) && !trial) || span->steps <= steps / part) return;
     span->steps = steps / part;
     origin->kind = trial ? SMOE_FROM_SHORTENED : SMOE_FROM_FITTED;
 }
@@ -571,10 +268,10 @@ static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span
  * in the file. Steps that follow from FLOPs come from a second reading (bench/cost.h). */
 static void resolve_steps(smoe_reading *reading) {
     smoe_train_spec *train = &reading->spec->train;
-    smoe_provenance *steps = origin_of(reading, "train.steps");
-    smoe_provenance *flops = origin_of(reading, "train.flops");
+    smoe_provenance *steps = smoe_resolve_origin(reading, "train.steps");
+    smoe_provenance *flops = smoe_resolve_origin(reading, "train.flops");
     if (!(train->flops > 0)) return;
-    if (resolve_given(reading, "train.steps") && steps->kind == flops->kind)
+    if (smoe_resolve_given(reading, "train.steps") && steps->kind == flops->kind)
         clash(reading, KEYS("train.steps", "train.flops"),
               "both say how long to train; give one of them");
     if (reading->steps) train->steps = reading->steps;
@@ -640,14 +337,14 @@ static void check_experts_over(smoe_reading *reading) {
 
 void smoe_reading_resolve(smoe_reading *reading) {
     resolve_sizes(reading);
-    resolve_layers(reading);
-    resolve_random(reading);
+    smoe_resolve_layers(reading);
+    smoe_resolve_random(reading);
     resolve_steps(reading);
     resolve_schedule(reading);
     check_patience(reading);
     check_pieces(reading);
     check_experts_over(reading);
-    resolve_moe(reading);
+    smoe_resolve_moe(reading);
     check_model(reading);
     check_size(reading);
     check_data(reading);
