@@ -156,26 +156,17 @@ static void identity_places(void **state) {
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* W is the identity and x = ln g, so the gate is g exactly. */
+/* The logits are ln g, so the gate is g exactly. */
 static void gated_images(router_fixture *r, const char *keys, size_t B, size_t T, size_t E,
                          const double *g) {
-    assert_true(router_fixture_make(r, keys, T, B));
-    real *w = router_fixture_tensor(r, "weight");
-    for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
-    memset(r->x, 0, B * T * r->d * sizeof *r->x);
-    for (size_t t = 0; t < B * T; t++)
-        for (size_t e = 0; e < E; e++) r->x[t * r->d + e] = (real)log(g[t * E + e]);
+    double x[256];
+    assert_true(B * T * E <= 256);
+    for (size_t i = 0; i < B * T * E; i++) x[i] = log(g[i]);
+    router_fixture_logits(r, keys, T, B, E, x);
 }
 
 static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const double *g) {
     gated_images(r, keys, 1, T, E, g);
-}
-
-/* The tokens in an expert's buffer, in order. */
-static void assert_buffer(const router_fixture *r, size_t e, const char *tokens) {
-    assert_int_equal(r->plan->list.used[e], strlen(tokens));
-    for (size_t p = 0; tokens[p]; p++)
-        assert_int_equal(r->plan->list.slot_token[e * r->plan->P + p], tokens[p] - '0');
 }
 
 #define TOKENS "model.moe.router=tokens-choice model.moe.experts=2 model.moe.noise=0 "
@@ -190,9 +181,9 @@ static void choices_of_no_weight(void **state) {
     r.x[1] = -2000;
     r.x[2] = -1000;
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "");
-    assert_buffer(&r, 2, "0");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "");
+    router_fixture_buffer(&r, 2, "0");
     assert_true(r.plan->list.slot_weight[2 * r.plan->P] == 0);
     router_fixture_free(&r);
 }
@@ -207,8 +198,8 @@ static void placement_order(void **state) {
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=vanilla", 4, 2, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "01");
-    assert_buffer(&r, 1, "3");
+    router_fixture_buffer(&r, 0, "01");
+    router_fixture_buffer(&r, 1, "3");
     assert_int_equal(r.plan->choices.dropped, 1);
     assert_int_equal(r.plan->choices.chosen[0], 3);
     assert_int_equal(r.plan->choices.lost[0], 1);
@@ -227,8 +218,8 @@ static void placement_order(void **state) {
     router_fixture_free(&r);
     gated(&r, TOKENS "model.moe.priority=bpr", 4, 2, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "12");
-    assert_buffer(&r, 1, "3");
+    router_fixture_buffer(&r, 0, "12");
+    router_fixture_buffer(&r, 1, "3");
     assert_int_equal(r.plan->choices.dropped, 1);
     router_fixture_free(&r);
 }
@@ -247,8 +238,8 @@ static void first_choices_before_second(void **state) {
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.333", 3, 2, g);
     router_fixture_pass(&r, 1, false);
     assert_int_equal(r.plan->P, 1);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "2");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "2");
     assert_int_equal(r.plan->choices.dropped, 1);
     assert_int_equal(r.plan->choices.chosen[0], 3);
     assert_int_equal(r.plan->choices.lost[0], 2);
@@ -258,8 +249,8 @@ static void first_choices_before_second(void **state) {
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.5", 2, 2,
           equal);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "1");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "1");
     router_fixture_free(&r);
 }
 
@@ -277,15 +268,15 @@ static void bpr_and_its_sum(void **state) {
     router_fixture r;
     gated(&r, THREE "model.moe.priority=bpr", 2, 3, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "1");
-    assert_buffer(&r, 1, "1");
-    assert_buffer(&r, 2, "");
+    router_fixture_buffer(&r, 0, "1");
+    router_fixture_buffer(&r, 1, "1");
+    router_fixture_buffer(&r, 2, "");
     assert_int_equal(r.plan->choices.dropped, 1);
     router_fixture_free(&r);
     gated(&r, THREE "model.moe.priority=bpr-sum", 2, 3, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "0");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "0");
     router_fixture_free(&r);
 }
 
@@ -301,13 +292,13 @@ static void choices_in_the_order_of_their_weights(void **state) {
     router_fixture r;
     gated(&r, THREE "model.moe.priority=patch-expert", 2, 3, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "1");
-    assert_buffer(&r, 2, "1");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "1");
+    router_fixture_buffer(&r, 2, "1");
     router_fixture_free(&r);
     gated(&r, THREE "model.moe.priority=bpr", 2, 3, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 1, "0");
+    router_fixture_buffer(&r, 1, "0");
     router_fixture_free(&r);
 }
 
@@ -332,7 +323,7 @@ static void a_learnt_score(void **state) {
         *router_fixture_tensor(&r, "score.bias") = i < 2;
         router_fixture_pass(&r, 1, false);
         size_t token = i % 2, best = token ? 1 : 0;
-        assert_buffer(&r, best, token ? "1" : "0");
+        router_fixture_buffer(&r, best, token ? "1" : "0");
         assert_close(r.plan->list.slot_weight[best * r.plan->P],
                      g[token * 3 + best] * s[i / 2][token], CLOSE);
         assert_int_equal(r.plan->choices.dropped, 1);
@@ -353,9 +344,9 @@ static void top_k_before_softmax(void **state) {
     gated(&r, BEFORE "model.moe.k=2", 2, 3, g);
     router_fixture_pass(&r, 1, true);
     assert_all(r.plan->choices.gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "10");
-    assert_buffer(&r, 2, "1");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "10");
+    router_fixture_buffer(&r, 2, "1");
     assert_close(r.plan->list.slot_weight[0], 5. / 8, CLOSE);
     assert_close(r.plan->list.slot_weight[r.plan->P], 1. / 2, CLOSE);
     assert_close(r.plan->list.slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
@@ -379,8 +370,8 @@ static void sigmoid_gate(void **state) {
     gated(&r, SIGMOID, 1, 3, g);
     router_fixture_pass(&r, 1, true);
     assert_all(r.plan->choices.gate, (const double[]){3. / 4, 1. / 4, 1. / 2}, 3);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "");
     assert_close(r.plan->list.slot_weight[2 * r.plan->P], 1. / 2, CLOSE);
     router_fixture_free(&r);
     gated(&r, SIGMOID "model.moe.renormalize=true", 1, 3, g);
@@ -407,8 +398,8 @@ static void biases_move_choices_alone(void **state) {
     real *b = router_fixture_tensor(&r, "bias");
     b[0] = 0, b[1] = 0.25;
     router_fixture_pass(&r, 1, true);
-    assert_buffer(&r, 0, "1");
-    assert_buffer(&r, 1, "20"); /* bpr: .45 before .4 */
+    router_fixture_buffer(&r, 0, "1");
+    router_fixture_buffer(&r, 1, "20"); /* bpr: .45 before .4 */
     assert_close(r.plan->list.slot_weight[r.plan->P], .45, CLOSE);
     assert_close(r.plan->list.slot_weight[r.plan->P + 1], .4, CLOSE);
     assert_true(r.plan->losses.aux == 0 && r.plan->losses.weighted == 0);
@@ -487,14 +478,14 @@ static void ties(void **state) {
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr", 3, 2, g);
     router_fixture_pass(&r, 1, false); /* Be = 3/2, half to even: 2 */
-    assert_buffer(&r, 0, "01");
-    assert_buffer(&r, 1, "");
+    router_fixture_buffer(&r, 0, "01");
+    router_fixture_buffer(&r, 1, "");
     router_fixture_free(&r);
     gated(&r, "model.moe.router=experts-choice model.moe.experts=2 model.moe.capacity=0.7", 3, 2,
           g);
     router_fixture_pass(&r, 1, false); /* Be = 3*0.7/2 = 1.05: 1 */
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "0");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "0");
     assert_int_equal(r.plan->choices.dropped, 2);
     router_fixture_free(&r);
 }
@@ -507,14 +498,14 @@ static void skipped_patches(void **state) {
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr model.moe.skip_patch=0.5", 4, 2, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "21");
-    assert_buffer(&r, 1, "");
+    router_fixture_buffer(&r, 0, "21");
+    router_fixture_buffer(&r, 1, "");
     assert_int_equal(r.plan->choices.dropped, 2);
     assert_int_equal(r.plan->choices.chosen[0] + r.plan->choices.chosen[1], 2);
     router_fixture_free(&r);
     gated(&r, TOKENS "model.moe.priority=vanilla model.moe.skip_patch=0.5", 4, 2, g);
     router_fixture_pass(&r, 1, false);
-    assert_buffer(&r, 0, "12");
+    router_fixture_buffer(&r, 0, "12");
     router_fixture_free(&r);
 }
 
@@ -531,8 +522,8 @@ static void experts_choose(void **state) {
           "model.moe.capacity=0.667",
           3, 2, g);
     router_fixture_pass(&r, 1, true);
-    assert_buffer(&r, 0, "1");
-    assert_buffer(&r, 1, "0");
+    router_fixture_buffer(&r, 0, "1");
+    router_fixture_buffer(&r, 1, "0");
     assert_close(r.plan->list.slot_weight[0], .9, CLOSE);
     assert_close(r.plan->list.slot_weight[r.plan->P], .4, CLOSE);
     assert_int_equal(r.plan->choices.dropped, 1);

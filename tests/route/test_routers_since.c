@@ -18,23 +18,6 @@
 /* Single precision, a handful of operations on numbers near 1. */
 static const double CLOSE = 1e-6;
 
-/* W is the identity; x [T,E] are the logits. */
-static void logits(router_fixture *r, const char *keys, size_t T, size_t B, size_t E,
-                   const double *x) {
-    assert_true(router_fixture_make(r, keys, T, B));
-    real *w = router_fixture_tensor(r, "weight");
-    for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
-    memset(r->x, 0, B * T * r->d * sizeof *r->x);
-    for (size_t t = 0; t < B * T; t++)
-        for (size_t e = 0; e < E; e++) r->x[t * r->d + e] = (real)x[t * E + e];
-}
-
-static void assert_buffer(const router_fixture *r, size_t e, const char *tokens) {
-    assert_int_equal(r->plan->list.used[e], strlen(tokens));
-    for (size_t p = 0; tokens[p]; p++)
-        assert_int_equal(r->plan->list.slot_token[e * r->plan->P + p], tokens[p] - '0');
-}
-
 /* ---- hash ------------------------------------------------------------------------------------ */
 
 /* 12 tokens on 5 experts: 3, 3, 2, 2, 2 of each image, the same for every image, seed and step. */
@@ -80,12 +63,12 @@ static void remoe_by_hand(void **state) {
     (void)state;
     const double x[] = {2, -1, 1, 3};
     router_fixture r;
-    logits(&r, REMOE "model.moe.l1_factor=1.5", 2, 1, 2, x);
+    router_fixture_logits(&r, REMOE "model.moe.l1_factor=1.5", 2, 1, 2, x);
     real *l1 = router_fixture_tensor(&r, "l1");
     *l1 = 4;
     router_fixture_pass(&r, 1, true);
-    assert_buffer(&r, 0, "01");
-    assert_buffer(&r, 1, "1");
+    router_fixture_buffer(&r, 0, "01");
+    router_fixture_buffer(&r, 1, "1");
     assert_close(r.plan->list.slot_weight[0], 2, CLOSE);
     assert_close(r.plan->list.slot_weight[1], 1, CLOSE);
     assert_close(r.plan->list.slot_weight[2], 3, CLOSE);
@@ -100,7 +83,7 @@ static void remoe_by_hand(void **state) {
         assert_close(*l1, after[i], CLOSE);
     }
     router_fixture_free(&r);
-    logits(&r, REMOE "model.moe.balance=none", 2, 1, 2, x);
+    router_fixture_logits(&r, REMOE "model.moe.balance=none", 2, 1, 2, x);
     router_fixture_pass(&r, 1, true);
     assert_close(r.plan->losses.aux, 3, CLOSE);
     router_fixture_pass(&r, 1, false);
@@ -151,14 +134,14 @@ static void images_choose_whole(void **state) {
     (void)state;
     const double x[] = {2 * log(3), 0, 0, 0, log(4), 1, log(4), -1};
     router_fixture r;
-    logits(&r,
-           "model.moe.router=images-choice model.moe.experts=2 model.moe.noise=0 "
-           "model.moe.group_images=2",
-           2, 2, 2, x);
+    router_fixture_logits(&r,
+                          "model.moe.router=images-choice model.moe.experts=2 model.moe.noise=0 "
+                          "model.moe.group_images=2",
+                          2, 2, 2, x);
     router_fixture_pass(&r, 2, true);
     assert_int_equal(r.plan->P, 2);
-    assert_buffer(&r, 0, "23");
-    assert_buffer(&r, 1, "");
+    router_fixture_buffer(&r, 0, "23");
+    router_fixture_buffer(&r, 1, "");
     for (size_t p = 0; p < 2; p++) assert_close(r.plan->list.slot_weight[p], .8, CLOSE);
     assert_int_equal(r.plan->choices.dropped, 2);
     assert_int_equal(r.plan->choices.chosen[0], 4);
@@ -190,7 +173,7 @@ static void images_learn_superclasses(void **state) {
                  "model.moe.router=images-choice model.moe.experts=2 model.moe.noise=0 "
                  "model.moe.group_images=2 model.moe.balance=superclass model.moe.aux_weight=2 %s",
                  cases[i].keys);
-        logits(&r, keys, 2, 2, 2, x);
+        router_fixture_logits(&r, keys, 2, 2, 2, x);
         r.pass.targets = targets;
         r.pass.classes = 3;
         router_fixture_pass(&r, 2, true);
@@ -306,10 +289,10 @@ static void experts_choice_renormalized(void **state) {
     (void)state;
     const double x[] = {log(3), 0, log(3), 0, 0, log(4)};
     router_fixture r;
-    logits(&r,
-           "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
-           "model.moe.capacity=1.34 model.moe.renormalize=true",
-           3, 1, 2, x);
+    router_fixture_logits(&r,
+                          "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
+                          "model.moe.capacity=1.34 model.moe.renormalize=true",
+                          3, 1, 2, x);
     router_fixture_pass(&r, 1, true);
     assert_int_equal(r.plan->P, 2);
     const double weight[] = {0.75, 1, 0.25, 1};
@@ -324,13 +307,13 @@ static void experts_choice_renormalized(void **state) {
         }
     }
     router_fixture_free(&r);
-    logits(&r,
-           "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
-           "model.moe.capacity=0.5 model.moe.renormalize=true",
-           3, 1, 2, x);
+    router_fixture_logits(&r,
+                          "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
+                          "model.moe.capacity=0.5 model.moe.renormalize=true",
+                          3, 1, 2, x);
     router_fixture_pass(&r, 1, true);
-    assert_buffer(&r, 0, "0");
-    assert_buffer(&r, 1, "2");
+    router_fixture_buffer(&r, 0, "0");
+    router_fixture_buffer(&r, 1, "2");
     for (size_t e = 0; e < 2; e++) assert_close(r.plan->list.slot_weight[e], 1, CLOSE);
     assert_int_equal(r.plan->choices.dropped, 1);
     for (size_t e = 0; e < 2; e++) assert_true(r.plan->choices.gate[2 + e] == 0);

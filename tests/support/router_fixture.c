@@ -76,3 +76,19 @@ uint64_t router_fixture_bits(const smoe_plan *plan) {
     mark = mix(mark, plan->list.slot, plan->list.placed * sizeof *plan->list.slot);
     return mix(mark, &plan->losses.aux, sizeof plan->losses.aux);
 }
+
+void router_fixture_logits(router_fixture *r, const char *keys, size_t T, size_t B, size_t E,
+                           const double *x) {
+    assert_true(router_fixture_make(r, keys, T, B));
+    real *w = router_fixture_tensor(r, "weight");
+    for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
+    memset(r->x, 0, B * T * r->d * sizeof *r->x);
+    for (size_t t = 0; t < B * T; t++)
+        for (size_t e = 0; e < E; e++) r->x[t * r->d + e] = (real)x[t * E + e];
+}
+
+void router_fixture_buffer(const router_fixture *r, size_t e, const char *tokens) {
+    assert_int_equal(r->plan->list.used[e], strlen(tokens));
+    for (size_t p = 0; tokens[p]; p++)
+        assert_int_equal(r->plan->list.slot_token[e * r->plan->P + p], tokens[p] - '0');
+}

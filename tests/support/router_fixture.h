@@ -20,6 +20,13 @@ typedef struct router_fixture {
 bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B) SMOE_MUST_CHECK;
 void router_fixture_free(router_fixture *r);
 
+/* The same with E experts whose logits are x [B*T,E]: the weight is the identity. */
+void router_fixture_logits(router_fixture *r, const char *keys, size_t T, size_t B, size_t E,
+                           const double *x);
+
+/* Asserts the tokens in the buffer of expert e, in order: "013". */
+void router_fixture_buffer(const router_fixture *r, size_t e, const char *tokens);
+
 /* Binds the buffers again, for the current number of threads, filled with garbage. */
 void router_fixture_reserve(router_fixture *r);
 
