@@ -27,9 +27,9 @@ size_t smoe_text_distance(const char *a, const char *b) {
 
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count) {
     int nearest = -1;
-    /* At most two errors, or a third of the letters: enough for transposed letters, too few for an
-     * unrelated word. */
-    size_t best = strlen(word) / 3 > 2 ? strlen(word) / 3 : 2;
+    /* At most two errors, or a third of the letters; one for words of up to three: enough for
+     * transposed letters, too few for an unrelated word. */
+    size_t letters = strlen(word), best = letters / 3 > 2 ? letters / 3 : letters > 3 ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
         size_t distance = smoe_text_distance(word, candidates[i]);
         if (distance < best || (distance == best && nearest < 0)) {

@@ -385,6 +385,8 @@ static void text(void **state) {
     assert_int_equal(smoe_text_nearest("expert", words, 3), 0);
     assert_int_equal(smoe_text_nearest("ruoter", words, 3), 2);
     assert_int_equal(smoe_text_nearest("completely", words, 3), -1);
+    assert_int_equal(smoe_text_nearest("to", (const char *const[]){"std", "two"}, 2), 1);
+    assert_int_equal(smoe_text_nearest("to", (const char *const[]){"std"}, 1), -1);
     assert_int_equal(smoe_text_nearest("x", NULL, 0), -1);
     char *made = smoe_text_format("%d-%s", 3, "x");
     assert_string_equal(made, "3-x");
