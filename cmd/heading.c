@@ -31,7 +31,8 @@ void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_datas
         noun = "";
     }
     smoe_result_more(out, "; %zu class%s", classes, SMOE_ES(classes));
-    if (train) smoe_result_more(out, "; %.3g epochs", smoe_heading_epochs(spec, train));
+    double epochs = train ? smoe_heading_epochs(spec, train) : 0;
+    if (train) smoe_result_more(out, "; %.3g epoch%s", epochs, SMOE_S(epochs));
 }
 
 double smoe_heading_epochs(const smoe_spec *spec, const smoe_dataset *train) {
