@@ -303,15 +303,23 @@ static int folder_name_classes(listing *l, smoe_err *err) {
     return 0;
 }
 
+/* Fails, and says what was left out, if anything: a folder that cannot be read is not empty. */
+static int fail_empty(const listing *l, const char *name, smoe_err *err) {
+    const size_t left = l->set->report.left_out;
+    smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", l->set->path,
+              folder_of(l, l->used), name);
+    for (size_t i = 0; i < left && i < SMOE_LEFT; i++)
+        smoe_fail_more(err, SMOE_DATA, "left out: %s", l->set->report.left[i]);
+    return -1;
+}
+
 /* The split has no image of a class: is the folder empty, or is there none? */
 static int missing_class(const listing *l, const char *name, smoe_err *err) {
     size_t other = l->used;
     for (size_t i = 0; i < l->classes; i++) {
         const folder_class *c = &l->class[i];
         if (strcmp(c->name, name)) continue;
-        if (c->split == l->used)
-            return smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", l->set->path,
-                             folder_of(l, l->used), name);
+        if (c->split == l->used) return fail_empty(l, name, err);
         other = c->split;
     }
     return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/", l->set->path,

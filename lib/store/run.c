@@ -337,8 +337,11 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     run->fd = -1;
     while (length > 1 && dir[length - 1] == '/') length--;
     if (!length || length > PATH_MOST) {
-        status = smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
-                           length ? "too long" : "empty");
+        status = length ? smoe_fail(err, SMOE_USAGE,
+                                    "the name of the run directory has %zu bytes, at most %d are "
+                                    "possible",
+                                    length, PATH_MOST)
+                        : smoe_fail(err, SMOE_USAGE, "the name of the run directory is empty");
     } else {
         memcpy(run->dir, dir, length);
         status = run_start(run, mode, spec, env, &mine, err);
