@@ -91,6 +91,7 @@ static void *runner_work(void *user) {
                               .evaluated = on_evaluated,
                               .evaluated_user = trial};
     t->code = smoe_trial_run(t->r->sweep, t->trial, &how, &err) ? (int)err.code : 0;
+    snprintf(trial->why, sizeof trial->why, "%s", err.text);
     return NULL;
 }
 
@@ -189,10 +190,12 @@ static int runner_end(runner *r, size_t which, int status, smoe_err *err) {
         stopped = true;
     }
     if (!bad && silent && !stopped) {
-        char text[128];
+        char text[sizeof r->trial->why];
         if (WIFSIGNALED(status))
             snprintf(text, sizeof text, "the process was ended by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
+        else if (*r->trial[w.trial].why)
+            memcpy(text, r->trial[w.trial].why, sizeof text);
         else
             snprintf(text, sizeof text, "the process ended with status %d", WEXITSTATUS(status));
         bad = smoe_trial_finish(r->sweep, w.trial, smoe_trial_failure(SMOE_RUNTIME, text), err);

@@ -18,6 +18,7 @@ typedef struct smoe_runner_trial {
     smoe_train_status train; /* 0 of 0 steps: it is starting; its word is not of this process */
     double test_precision;   /* NAN: not evaluated yet */
     size_t evaluation, evaluations; /* at other settings: begun, of; 0: not there yet */
+    char why[512];                  /* it failed; for the case that it could not write this */
 } smoe_runner_trial;
 
 /* Callbacks about progress, called in the process that called smoe_runner_run; each may be NULL. */

@@ -50,7 +50,15 @@ ended() {
     [ $n -gt 1 ] || fail "$*: not ended by signal $number"
 }
 for number in 1 2 3 15 24; do ended $number 1 convert run out/new --type bf16; done
-ended 15 2 eval run --logits out/new --labels out/labels --predictions out/predictions
-ended 15 2 soup run run -o out/new
-ended 1 29 inspect run data.limit=20 -o out/new
+ended 15 3 eval run --logits out/new --labels out/labels --predictions out/predictions
+ended 15 3 soup run run -o out/new
+ended 1 47 inspect run data.limit=20 -o out/new
 ended 1 5 compare run run -o out/new
+
+# A cell that cannot write down why it failed, on a disk where nothing can be written any more, tells it all the same.
+n=1
+while rm -rf out; ! env FAULT_KIND=broken FAULT_AT=$n LD_PRELOAD="$PWD/faults.so" smoe sweep tiny.yaml train.steps=2 train.eval_every=0 seed=0,1 -o out -q -j1 >text 2>err; do
+    grep -q 'Input/output error' err || fail "from call $n on: $(cat err)"
+    n=$((n + 9))
+done
+[ $n -gt 20 ] || fail "only $n calls"

@@ -1,11 +1,13 @@
 /*
  * Preloaded into the program under test (LD_PRELOAD): makes one call fail. FAULT_KIND=memory counts
  * malloc, calloc and realloc. FAULT_KIND=disk counts calls that change a file: open for writing,
- * write, pwrite, fsync, rename, renameat2, mkdir, link, symlink, unlink, ftruncate. FAULT_KIND=kill
- * counts the same calls, but kills the process before the N-th, by FAULT_SIGNAL or else SIGKILL. FAULT_KIND=read counts open for
- * reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th of them fail,
- * with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number of calls.
- * FAULT_CLOCK=N makes the monotonic clock run N times as fast, so that leases of claims end soon.
+ * write, pwrite, fsync, rename, renameat2, mkdir, link, symlink, unlink, ftruncate.
+ * FAULT_KIND=broken counts the same calls, but all from the N-th fail. FAULT_KIND=kill counts them,
+ * too, but kills the process before the N-th, by FAULT_SIGNAL or else SIGKILL. FAULT_KIND=read
+ * counts open for reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th
+ * of them fail, with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number
+ * of calls. FAULT_CLOCK=N makes the monotonic clock run N times as fast, so that leases of claims
+ * end soon.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,7 +31,7 @@ extern void *__libc_realloc(void *old, size_t size);
 
 enum kind { NONE, MEMORY, DISK, READ };
 static enum kind counted;
-static bool deadly;
+static bool deadly, lasting;
 static int deadly_signal = SIGKILL;
 static long at;
 static atomic_long calls;
@@ -44,11 +46,12 @@ __attribute__((constructor)) static void begin(void) {
     if (signal) deadly_signal = atoi(signal);
     atomic_store(&calls, 0);
     deadly = kind && !strcmp(kind, "kill");
-    counted = !kind                             ? NONE
-              : !strcmp(kind, "memory")         ? MEMORY
-              : !strcmp(kind, "read")           ? READ
-              : deadly || !strcmp(kind, "disk") ? DISK
-                                                : NONE;
+    lasting = kind && !strcmp(kind, "broken");
+    counted = !kind                                        ? NONE
+              : !strcmp(kind, "memory")                    ? MEMORY
+              : !strcmp(kind, "read")                      ? READ
+              : deadly || lasting || !strcmp(kind, "disk") ? DISK
+                                                           : NONE;
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -62,7 +65,9 @@ __attribute__((destructor)) static void end(void) {
 }
 
 static bool fails(enum kind kind) {
-    if (counted != kind || atomic_fetch_add(&calls, 1) + 1 != at) return false;
+    if (counted != kind) return false;
+    long n = atomic_fetch_add(&calls, 1) + 1;
+    if (lasting ? !at || n < at : n != at) return false;
     if (deadly) kill(getpid(), deadly_signal);
     return true;
 }
