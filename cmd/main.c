@@ -220,7 +220,7 @@ static void settle_signals(void) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGBUS, on_lost_page);
     signal(SIGABRT, on_abort);
-    (void)!smoe_stop_clean();
+    smoe_stop_clean();
     signal(SIGUSR1, SIG_IGN); /* a request for a checkpoint, where there is nothing to save */
 }
 

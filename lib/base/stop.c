@@ -53,8 +53,8 @@ static int stop_handle(const int *number, void (*handler)(int)) {
     return 0;
 }
 
-int smoe_stop_clean(void) {
-    return stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, 0}, end_by);
+void smoe_stop_clean(void) {
+    stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, 0}, end_by);
 }
 
 const volatile sig_atomic_t *smoe_stop_catch(void) {

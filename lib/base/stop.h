@@ -9,9 +9,8 @@
 #include <signal.h>
 
 /* From now on signals that end the process (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU) first remove
- * the files that it has not written whole (smoe_file_drop). Ignored ones stay ignored. Returns 0,
- * or -1 with errno. */
-int smoe_stop_clean(void) SMOE_MUST_CHECK;
+ * the files that it has not written whole (smoe_file_drop). Ignored ones stay ignored. */
+void smoe_stop_clean(void);
 
 /* Catches these signals from now on. A signal that is ignored, as in a background job or under
  * nohup, stays ignored, except SIGUSR1. Returns the flag that a request to stop sets, or NULL with
