@@ -476,6 +476,41 @@ static void test_random_boxes(void **state) {
     smoe_dataset_free(disk);
 }
 
+/* Images that have the size of the model are kept decoded; a random box of them has the same
+ * pixels, with either filter, as one of an image that is read again. */
+static void test_random_boxes_of_kept(void **state) {
+    enum { SIDE = 16, BYTES = SIDE * SIDE * 3 };
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    uint8_t pixel[BYTES];
+    size_t size;
+    datafiles_picture(pixel, SIDE, SIDE, 3, 5);
+    uint8_t *png = datafiles_png(pixel, SIDE, SIDE, 3, &size);
+    assert_int_equal(mkdir(scratch_path(&f->dir, path, "exact"), 0777), 0);
+    datafiles_tree(path, &(const datafile){"train/a/1.png", png, size}, 1);
+    free(png);
+    smoe_image a = {0}, b = {0}, work = {0};
+    for (int filter = SMOE_RESIZE_BILINEAR; filter <= SMOE_RESIZE_BICUBIC; filter++) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+        spec.data.augment.crop = SMOE_CROP_INCEPTION;
+        spec.data.resize = (smoe_resize)filter;
+        smoe_dataset *kept = folders_open(&spec, "train");
+        spec.data.cache_mb = 0;
+        smoe_dataset *disk = folders_open(&spec, "train");
+        for (uint64_t k = 0; k < 20; k++) {
+            smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, k), same = rng;
+            assert_int_equal(smoe_dataset_decode(kept, 0, &rng, &a, &work, NULL), 0);
+            assert_int_equal(smoe_dataset_decode(disk, 0, &same, &b, &work, NULL), 0);
+            assert_memory_equal(a.pixel, b.pixel, BYTES);
+        }
+        smoe_dataset_free(kept);
+        smoe_dataset_free(disk);
+    }
+    smoe_image_free(&a);
+    smoe_image_free(&b);
+    smoe_image_free(&work);
+}
+
 /* The real archive, if it is there. */
 static void test_cifar10_jpeg(void **state) {
     (void)state;
@@ -514,6 +549,7 @@ int main(void) {
         CASE(test_select),
         CASE(test_limit),
         CASE(test_random_boxes),
+        CASE(test_random_boxes_of_kept),
         cmocka_unit_test(test_cifar10_jpeg),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
