@@ -4,11 +4,13 @@
  *
  * The count is of multiply-adds, 2 FLOPs each. A training step does a product three times: forward,
  * gradient of the one factor, gradient of the other; twice where a factor has no gradient (the
- * pixels, constant dispatch or combine weights). Element-wise work is a small estimate on top:
+ * pixels, constant dispatch or combine weights, frozen weights). Layers before the first trained
+ * parameter have only a forward pass. Element-wise work is a small estimate on top:
  *
  *   forward   33 L m d + 9 h (dense m + MoE r) + 4 L a m^2
  *             + MoE (8 m S a softmaxed side | 4 m E Be)
- *   training  4 times that, and 1 FLOP per image for each parameter outside the experts
+ *   training  4 times that, or once without a backward pass, and 1 FLOP per image for each
+ *             trained parameter outside the experts
  *
  * with m tokens, r expert rows per image, a heads. The constants are rough counts of norms, biases,
  * GELU and softmaxes; the last two are what fits the training totals of Soft MoE Tables 2 and 9.
@@ -24,30 +26,37 @@
 
 /* `again`: forward passes of a step beside its own. */
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
-    double rest = 0, idle = 0; /* elementwise */
-    double used = 0;           /* parameters of the experts that a token uses */
+    double rest = 0, idle = 0;             /* elementwise */
+    double rest_train = 0, idle_train = 0; /* the same of a training step */
+    double used = 0;                       /* parameters of the experts that a token uses */
+    double updated = 0;                    /* trained parameters outside the experts */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
+        double passes = layer->forward_only ? 1 : 4;
         cost->params += layer->params;
         if (layer->part == SMOE_PART_experts) {
             cost->params_expert += layer->params;
             used += layer->used * (layer->params / layer->copies);
-            cost->products_slots_per_image += 2 * (layer->flops_infer - layer->idle_infer);
+            cost->products_slots_per_image +=
+                (layer->forward_only ? 1 : 2) * (layer->flops_infer - layer->idle_infer);
+        } else {
+            updated += layer->params - layer->frozen;
         }
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
         rest += layer->elementwise;
+        rest_train += passes * layer->elementwise;
         cost->products_infer_computed_per_image += layer->flops_infer - layer->idle_infer;
         cost->products_train_computed_per_image += layer->flops_train - layer->idle_train;
         idle += layer->idle_elementwise;
+        idle_train += passes * layer->idle_elementwise;
     }
-    double shared = cost->params - cost->params_expert;
-    cost->params_active = shared + used;
+    cost->params_active = cost->params - cost->params_expert + used;
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
-    cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
+    cost->flops_train_per_image = cost->products_train_per_image + rest_train + updated;
     cost->flops_infer_computed_per_image = cost->products_infer_computed_per_image + rest - idle;
-    cost->flops_train_computed_per_image = cost->products_train_computed_per_image +
-                                           4 * (rest - idle) + shared +
+    cost->flops_train_computed_per_image = cost->products_train_computed_per_image + rest_train -
+                                           idle_train + updated +
                                            again * cost->flops_infer_computed_per_image;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *
                           (double)spec->train.steps / 1e18;

@@ -76,6 +76,7 @@ void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
     smoe_cost_layer *layer =
         smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
                        "%sblocks.%zu.attn", l->build->prefix, l->block);
+    layer->flops_weights = 2 * macs;
     layer->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 

@@ -4,20 +4,36 @@
 
 #include <stdarg.h>
 
-/* The parameters called NAME or NAME.x. */
-static double params_under(const smoe_params *params, const char *name) {
-    size_t length = strlen(name);
-    double sum = 0;
-    for (size_t i = 0; i < params->count; i++) {
-        const char *tensor = params->param[i].name;
-        if (!strncmp(tensor, name, length) && (!tensor[length] || tensor[length] == '.'))
-            sum += (double)params->param[i].size;
+/* The parameters called NAME or NAME.x. A state of a router is not frozen: it changes. */
+void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
+    size_t length = strlen(layer->name);
+    layer->params = layer->frozen = 0;
+    for (size_t i = 0; i < costs->params->count; i++) {
+        const smoe_param *p = &costs->params->param[i];
+        if (strncmp(p->name, layer->name, length) || (p->name[length] && p->name[length] != '.'))
+            continue;
+        layer->params += (double)p->size;
+        if (p->frozen && !p->state) layer->frozen += (double)p->size;
     }
-    return sum;
 }
 
-void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
-    layer->params = params_under(costs->params, layer->name);
+void smoe_costs_forward_only(smoe_costs *costs, size_t first) {
+    for (size_t i = first; i < costs->count; i++) {
+        smoe_cost_layer *layer = &costs->layer[i];
+        layer->forward_only = true;
+        layer->flops_train = layer->flops_infer;
+        layer->idle_train = layer->idle_infer;
+    }
+}
+
+void smoe_costs_freeze(smoe_costs *costs) {
+    for (size_t i = 0; i < costs->count; i++) {
+        smoe_cost_layer *layer = &costs->layer[i];
+        if (layer->forward_only || !(layer->frozen > 0)) continue;
+        double share = layer->frozen / layer->params;
+        layer->flops_train -= share * layer->flops_weights;
+        layer->idle_train -= share * layer->idle_infer;
+    }
 }
 
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
@@ -27,7 +43,8 @@ smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, 
                                .copies = 1,
                                .used = 1,
                                .flops_infer = 2 * macs,
-                               .flops_train = 2 * macs * times};
+                               .flops_train = 2 * macs * times,
+                               .flops_weights = 2 * macs};
     va_list args;
     va_start(args, fmt);
     vsnprintf(layer->name, sizeof layer->name, fmt, args);

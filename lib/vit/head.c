@@ -119,6 +119,7 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
                   smoe_linear_macs(&l->map.proj, 1) + smoe_mlp_macs(&l->map.mlp, 1);
     smoe_cost_layer *layer =
         smoe_costs_add(costs, SMOE_PART_head, macs, 3, "%sattn_pool", l->build->prefix);
+    layer->flops_weights -= 2 * scores;
     layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->map.mlp, 1);
 }
 

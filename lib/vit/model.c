@@ -218,18 +218,16 @@ void smoe_model_expect(const smoe_model *m, size_t forwards, smoe_sent *sent) {
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-/* An encoder that is not trained has only a forward pass. */
+/* What lies before the first trained parameter has only a forward pass. */
 void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
     for (int i = 0; i < SMOE_TOWERS; i++) {
         const smoe_encoder *e = m->encoder[i];
         size_t first = costs->count;
         if (e) e->type->cost(e, costs);
-        for (size_t k = first; e && !e->trained && k < costs->count; k++) {
-            costs->layer[k].flops_train = costs->layer[k].flops_infer;
-            costs->layer[k].idle_train = costs->layer[k].idle_infer;
-        }
+        if (e && !e->trained) smoe_costs_forward_only(costs, first);
     }
     if (m->paired) smoe_pairs_cost(&m->pairs, costs, m->spec.train.batch_size);
+    smoe_costs_freeze(costs);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

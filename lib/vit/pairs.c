@@ -38,7 +38,8 @@ void smoe_pairs_reserve(smoe_pairs *l, const smoe_space *space) {
 }
 
 void smoe_pairs_cost(const smoe_pairs *l, smoe_costs *costs, size_t B) {
-    smoe_costs_add(costs, SMOE_PART_head, (double)B * (double)l->D, 3, "logit_scale");
+    smoe_costs_add(costs, SMOE_PART_head, (double)B * (double)l->D, 3, "logit_scale")
+        ->flops_weights = 0; /* both factors are embeddings */
     if (l->biased) smoe_costs_add(costs, SMOE_PART_head, 0, 0, "logit_bias");
 }
 

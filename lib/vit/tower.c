@@ -78,7 +78,11 @@ static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
 
 /* The clock of the head has the time of the last norm, whose entry counts its parameters alone. */
 void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
-    for (size_t i = 0; i < t->L; i++) block_cost(t, i, costs);
+    for (size_t i = 0; i < t->L; i++) {
+        size_t first = costs->count;
+        block_cost(t, i, costs);
+        if (i < t->lowest) smoe_costs_forward_only(costs, first);
+    }
     if (!t->normed) return;
     char path[64];
     snprintf(path, sizeof path, "%snorm", t->build->prefix);

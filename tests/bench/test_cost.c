@@ -93,6 +93,36 @@ static void counted_by_hand_soft(void **state) {
 }
 
 /*
+ * The same model with frozen tensors. A frozen matrix has no gradient, so its product is done once
+ * less; what lies before the first trained tensor is done once; and 1 FLOP for each trained
+ * parameter outside the experts.
+ */
+static void counted_by_hand_frozen(void **state) {
+    static const struct {
+        const char *groups;
+        double products, elementwise, updated; /* of a training step */
+    } model[] = {
+        {"[{match: '*.experts.*', frozen: true}]", 3976 - 256, 4 * 928, 164},
+        {"[{match: '*.attn.*', frozen: true}]", 3976 - 2 * 256, 4 * 928, 164 - 80},
+        {"[{match: '*.router.*', frozen: true}]", 3976 - 64, 4 * 928, 164 - 9},
+        {"[{match: 'p*_embed*', frozen: true}]", 3976 - 128, 4 * 928, 164 - 36},
+        {"[{match: 'head.*'}, {match: '*', frozen: true}]", 1368 + 2 * 24, 928, 15},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof model / sizeof *model; k++) {
+        smoe_cost cost;
+        overrides list = {0};
+        overrides_set(&list, "train.optimizer.groups=%s", model[k].groups);
+        overrides_cost(&cost, tiny, &list);
+        assert_close(cost.flops_infer_per_image, 1368 + 928, 0);
+        assert_close(cost.products_train_per_image, model[k].products, 1e-9);
+        assert_close(cost.flops_train_per_image,
+                     model[k].products + model[k].elementwise + model[k].updated, 1e-9);
+        smoe_cost_free(&cost);
+    }
+}
+
+/*
  * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence 12
  * places per group and 6 expert rows per image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3).
  * Tokens are gathered and scattered, without products. Element-wise 528 + 9*8*6 + 128 = 1088. On
@@ -141,6 +171,8 @@ static void counted_by_hand_choice(void **state) {
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 128);
     assert_close(cost.products_train_per_image - cost.products_train_computed_per_image, 4 * 128,
                  0);
+    assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 4 * 200, 0);
+    assert_close(cost.products_slots_per_image, 4 * 128, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
@@ -502,6 +534,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
+        cmocka_unit_test(counted_by_hand_frozen),
         cmocka_unit_test(counted_by_hand_lists),
         cmocka_unit_test(counted_by_hand_identity),
         cmocka_unit_test(never_more_active_than_there_are),
