@@ -78,6 +78,10 @@ static unsigned orientation_in(const uint8_t *exif, size_t size) {
 static unsigned orientation_of(const uint8_t *bytes, size_t size) {
     enum { SCAN = 0xda, APP1 = 0xe1 };
     for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != SCAN;) {
+        if (bytes[at + 1] == 0xff) { /* fills up */
+            at++;
+            continue;
+        }
         size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
         if (length < 2 || length + 2 > size - at) return 1;
         unsigned orientation =

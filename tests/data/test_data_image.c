@@ -426,6 +426,13 @@ static void test_jpeg_orientation(void **state) {
             assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
             assert_int_equal(header.orientation, value >= 2 && value <= 8 ? value : 1);
             assert_true(header.width == W && header.height == H);
+            uint8_t *filled = malloc(n + 2); /* bytes 0xff may stand before any marker */
+            memcpy(filled, with, 2);
+            memset(filled + 2, 0xff, 2);
+            memcpy(filled + 4, with + 2, n - 2);
+            assert_int_equal(smoe_decode_header(&header, filled, n + 2, NULL), 0);
+            assert_int_equal(header.orientation, value >= 2 && value <= 8 ? value : 1);
+            free(filled);
             with[2 + EXIF_ENTRIES + big] = 1; /* the orientation is beyond the directory */
             assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
             assert_int_equal(header.orientation, 1);
