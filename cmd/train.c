@@ -490,7 +490,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     smoe_progress_close(&progress);
     if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
         return report_rates(job, &find, options, err);
-    if (!status) return train_report(job, &result, smoe_now() - start, options, err);
+    if (!status) return train_report(job, &result, smoe_since(start), options, err);
     bool kept = !options->find_lr && (result.step || job->mode == SMOE_RUN_RESUME);
     SMOE_FREED char *dir = smoe_shell_word(job->dir);
     if (err->code == SMOE_STOPPED && kept)

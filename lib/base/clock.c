@@ -9,13 +9,18 @@ double smoe_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double smoe_since(double start) {
+    double seconds = smoe_now() - start;
+    return seconds > 1e-9 ? seconds : 1e-9;
+}
+
 void smoe_clock_start(smoe_clock *clock) {
     if (clock) clock->last = smoe_now();
 }
 
 void smoe_clock_lap(smoe_clock *clock, size_t part) {
     if (!clock) return;
-    double now = smoe_now();
-    clock->seconds[part] += now - clock->last;
-    clock->last = now;
+    double seconds = smoe_since(clock->last);
+    clock->seconds[part] += seconds;
+    clock->last += seconds;
 }

@@ -15,6 +15,10 @@ typedef struct smoe_clock {
 /* Seconds of a monotonic clock. */
 double smoe_now(void);
 
+/* Seconds since `start`, at least a nanosecond, the unit of that clock: a rate is finite, even if a
+ * coarse clock has not moved. */
+double smoe_since(double start);
+
 /* Adds the time since the last lap (or start) to `part`. With a NULL clock nothing is measured. */
 void smoe_clock_start(smoe_clock *clock);
 void smoe_clock_lap(smoe_clock *clock, size_t part);

@@ -59,21 +59,21 @@ void smoe_peaks_free(smoe_peaks *y) {
 static double product_gflops(smoe_peaks *y) {
     double start = smoe_now();
     smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, SIDE, SIDE, y->threads);
-    return 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start);
+    return 2e-9 * SIDE * SIDE * SIDE / smoe_since(start);
 }
 
 static double multiply_add_gflops(void) {
     double flops = 0, start = smoe_now();
 #pragma omp parallel reduction(+ : flops)
     flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
-    return 1e-9 * flops / (smoe_now() - start);
+    return 1e-9 * flops / smoe_since(start);
 }
 
 static double matrix_gflops(void) {
     double flops = 0, start = smoe_now();
 #pragma omp parallel reduction(+ : flops)
     flops += smoe_kernels_get()->matrix->peak(MATRIX_ROUNDS);
-    return 1e-9 * flops / (smoe_now() - start);
+    return 1e-9 * flops / smoe_since(start);
 }
 
 static double memory_bandwidth(smoe_peaks *y) {
@@ -88,7 +88,7 @@ static double memory_bandwidth(smoe_peaks *y) {
             d[i] += 1;
         }
     }
-    return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
+    return 2.0 * ARRAYS * LENGTH * sizeof(real) / smoe_since(start);
 }
 
 /* From now on measures reading with these bytes, if there are enough of them. */
@@ -109,7 +109,7 @@ static double read_bandwidth(smoe_peaks *y) {
 #pragma omp parallel for schedule(static) reduction(^ : all)
     for (size_t i = 0; i < pieces; i++)
         all ^= smoe_kernels_get()->gemm->read_streams(from + i * PIECE, stride, PIECE);
-    double seconds = smoe_now() - start;
+    double seconds = smoe_since(start);
     y->window += count;
     y->bits ^= all;
     return (double)(SMOE_STREAMS * stride) / seconds;
@@ -223,8 +223,8 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         smoe_team_watched();
         if (status) return -1;
         series[PROCESSOR][i] = processor_time() - spent;
-        series[WHOLE][i] = smoe_now() - start;
-        series[LAYERS][i] = series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
+        series[WHOLE][i] = smoe_since(start);
+        series[LAYERS][i] = fmax(series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer], 1e-9);
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
         for (size_t k = 0; k < SMOE_WORK_COUNT; k++) series[WORK + k][i] = worked.seconds[k];
         x->timed++;
@@ -439,7 +439,7 @@ static int estimate_measure(double *rate, smoe_estimator *by, const smoe_spec *s
                             smoe_bench *bench, smoe_err *err) {
     double start = smoe_now();
     if (smoe_bench_run(bench, spec, classes, &(smoe_bench_options){.rounds = 1}, err)) return -1;
-    by->spent += smoe_now() - start;
+    by->spent += smoe_since(start);
     *rate = bench->train.flops / bench->train.whole.min;
     return 0;
 }

@@ -50,7 +50,7 @@ static int survey_look(void *context, size_t k, smoe_image *image, smoe_image *w
     size_t C = s->channels, i = s->number[k], bytes = thumb_bytes(s);
     double start = smoe_now();
     if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, err)) return -1;
-    to->seconds[k] = smoe_now() - start;
+    to->seconds[k] = smoe_since(start);
     survey_measure(image, to->sum + k * C, to->squares + k * C);
     smoe_box box = {0, 0, (double)image->width, (double)image->height};
     if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, SMOE_RESIZE_BILINEAR, err))

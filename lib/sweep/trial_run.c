@@ -181,7 +181,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
             smoe_evaluations_run(sweep, i, &scan, options->evaluated, options->evaluated_user, err);
     if (!status && !(result = trial_run_measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
-        trial_run_set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
+        trial_run_set(result, SMOE_METRIC_SECONDS, json_real(smoe_since(start)));
         status = smoe_trial_finish(
             sweep, i, json_pack("{s:s, s:O}", "status", "done", "result", result), err);
     } else if (err->code != SMOE_STOPPED) {

@@ -37,7 +37,7 @@ static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loade
         double start = smoe_now();
         smoe_model_forward(model, batch.pixels, &pass);
         forward = smoe_alloc_next(forward, done, sizeof *forward);
-        forward[done] = (smoe_now() - start) / (double)batch.images;
+        forward[done] = smoe_since(start) / (double)batch.images;
         if (!losses) losses = smoe_alloc(batch.images, sizeof *losses); /* of the largest */
         const real *logits = smoe_model_logits(model);
         smoe_task_measure(smoe_task_of(spec->train.loss), &sums, NULL, losses,
@@ -92,7 +92,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     *result = (smoe_eval){.images = images,
                           .loss = sum / (double)images,
                           .precision_at_1 = correct / (double)images,
-                          .seconds = smoe_now() - start,
+                          .seconds = smoe_since(start),
                           .infer_s = infer_s};
     return 0;
 }

@@ -342,6 +342,6 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     if (!g.n) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
     gathered_join(&g);
     gathered_conclude(&g, result);
-    result->seconds = smoe_now() - start;
+    result->seconds = smoe_since(start);
     return 0;
 }

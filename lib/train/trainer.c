@@ -377,7 +377,7 @@ static json_t *record_begin(const trainer *t) {
     json_t *r = json_object();
     json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
     smoe_run_metric(r, SMOE_METRIC_EPOCH, NULL, 0, t->epoch);
-    smoe_run_metric(r, SMOE_METRIC_WALL_S, NULL, 0, t->before + smoe_now() - t->start);
+    smoe_run_metric(r, SMOE_METRIC_WALL_S, NULL, 0, t->before + smoe_since(t->start));
     return r;
 }
 
@@ -494,7 +494,7 @@ static void trainer_tell(const trainer *t, double images_per_s) {
     const smoe_observer *o = t->options->observer;
     if (!t->chief || !o || !o->step) return;
     size_t steps = t->spec->train.steps;
-    double left = (double)(steps - t->state.step) * (smoe_now() - t->start) / (double)t->done;
+    double left = (double)(steps - t->state.step) * smoe_since(t->start) / (double)t->done;
     smoe_train_status s = {.step = t->state.step,
                            .steps = steps,
                            .epoch = t->epoch,
@@ -526,11 +526,11 @@ static int trainer_loop(trainer *t, smoe_err *err) {
     while (!run_over(t)) {
         double begin = smoe_now();
         if (trainer_step(t, err)) return -1;
-        t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
+        t->durations[t->done++ % DURATIONS] = smoe_since(begin);
         bool last = t->state.step == train->steps;
         const char *text = smoe_watch_step(&t->watch, t->state.step, t->step.last.loss);
         if (text) trainer_say(t, text);
-        double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
+        double images_per_s = (double)(++since * train->batch_size) / smoe_since(mark);
         trainer_tell(t, images_per_s);
         int status = 0;
         if (is_logged(t, t->state.step)) {

@@ -441,6 +441,8 @@ static void clocks_and_threads(void **state) {
     assert_true(clock.seconds[5] >= 0.0019);
     assert_true(clock.seconds[5] <= seconds);
     assert_true(clock.seconds[SMOE_CLOCK_PARTS - 1] == 0);
+    assert_true(smoe_since(start) >= seconds);
+    assert_true(smoe_since(smoe_now() + 1) == 1e-9); /* what a clock that stands still gives */
     smoe_clock_start(NULL);
     smoe_clock_lap(NULL, SMOE_CLOCK_PARTS - 1);
     for (int n = 1; n <= 3; n++) {
