@@ -149,26 +149,26 @@ static void add_breakdown(smoe_result *result, const smoe_bench *b, int i) {
 static void add_facts(smoe_result *result, const smoe_bench *b) {
     const smoe_bench_pass *train = bench_pass_of(b, 1);
     double update = b->train.part[SMOE_PART_optimizer].min;
-    smoe_fact_number(result, "batch", (double)b->batch);
-    smoe_fact_number(result, "threads", b->threads);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_PARAMS), b->params);
-    smoe_fact_number(result, "flops_train", train ? train->flops : NAN);
-    smoe_fact_number(result, "flops_infer", b->infer.flops);
+    smoe_result_facts(result, {"batch", .number = b->batch}, {"threads", .number = b->threads},
+                      {smoe_metric_name(SMOE_METRIC_PARAMS), .number = b->params},
+                      {"flops_train", .number = train ? train->flops : NAN},
+                      {"flops_infer", .number = b->infer.flops});
     for (int i = 1; i >= 0; i--) add_times(result, b, i);
     for (int median = 0; median < 2; median++) add_machine(result, b, median);
-    smoe_fact_number(result, "optimizer_bytes_per_s",
-                     train ? train->part_bytes[SMOE_PART_optimizer] / update : NAN);
-    smoe_fact_number(result, "data_s", b->data_s > 0 ? b->data_s : NAN);
-    smoe_fact_number(result, "planned_bytes", b->planned_bytes);
-    smoe_fact_number(result, "peak_rss_bytes", b->peak_bytes);
+    smoe_result_facts(result,
+                      {"optimizer_bytes_per_s",
+                       .number = train ? train->part_bytes[SMOE_PART_optimizer] / update : NAN},
+                      {"data_s", .number = b->data_s > 0 ? b->data_s : NAN},
+                      {"planned_bytes", .number = b->planned_bytes},
+                      {"peak_rss_bytes", .number = b->peak_bytes});
     for (int i = 1; i >= 0; i--) add_breakdown(result, b, i);
     if (!(b->weight_bytes > 0)) {
         smoe_fact_number(result, "weights", NAN);
         return;
     }
-    smoe_fact_number(result, "weights:weight_bytes", b->weight_bytes);
-    smoe_fact_number(result, "weights:read_s", reading_s(b));
-    smoe_fact_number(result, "weights:arithmetic_s", arithmetic_s(b));
+    smoe_result_facts(result, {"weights:weight_bytes", .number = b->weight_bytes},
+                      {"weights:read_s", .number = reading_s(b)},
+                      {"weights:arithmetic_s", .number = arithmetic_s(b)});
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -185,9 +185,9 @@ static void add_part(smoe_frame *table, const smoe_bench *b, int i, smoe_part p)
     char text[64];
     snprintf(text, sizeof text, "%.0f%% of %s", 100 * limit / seconds,
              memory ? "memory" : smoe_bench_unit(pass, p));
-    smoe_cell_number(table, ms[i], 1e3 * seconds, .format = "%.2f");
-    smoe_cell_number(table, percent[i], 100 * seconds / whole, .format = "%.1f");
-    smoe_cell_text(table, "of its bound", limit > 0 && seconds > 0 ? text : NULL);
+    smoe_frame_cells(table, {ms[i], .number = 1e3 * seconds, .format = "%.2f"},
+                     {percent[i], .number = 100 * seconds / whole, .format = "%.1f"},
+                     {"of its bound", SMOE_TEXT_OF(limit > 0 && seconds > 0 ? text : NULL)});
 }
 
 static void add_parts(smoe_result *result, const smoe_bench *b) {
@@ -221,11 +221,10 @@ static void add_work(smoe_result *result, const smoe_bench *b) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (size_t w = 0; w < SMOE_WORK_COUNT; w++) {
         int work = smoe_works[w].work;
-        smoe_cell_text(table, "threads", smoe_works[w].name);
-        smoe_cell_number(table, "train %", trained(b) ? 100 * work_share(&b->train, work) : NAN,
-                         .format = "%.1f");
-        smoe_cell_number(table, "infer %", 100 * work_share(&b->infer, work), .format = "%.1f");
-        smoe_frame_end(table);
+        smoe_frame_put(table, {"threads", .text = smoe_works[w].name},
+                       {"train %", .number = trained(b) ? 100 * work_share(&b->train, work) : NAN,
+                        .format = "%.1f"},
+                       {"infer %", .number = 100 * work_share(&b->infer, work), .format = "%.1f"});
     }
 }
 
@@ -300,8 +299,8 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     SMOE_FREED char *memory =
         smoe_text_format("%s, %s", smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
                          smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
-    smoe_cell_text(table, "case", name);
-    smoe_cell_number(table, "images", (double)b->batch, .format = "%.0f");
+    smoe_frame_cells(table, {"case", .text = name},
+                     {"images", .number = b->batch, .format = "%.0f"});
     add_seconds(table, "training step, s", &b->train.whole);
     add_share(table, "of multiply-adds, without the optimizer",
               train ? layers_of_units(b, false) : NAN, layers_of_units(b, true));
@@ -309,8 +308,7 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     add_seconds(table, "inference, s", &b->infer.whole);
     add_share(table, "of multiply-adds", of_units(b, &b->infer, false),
               of_units(b, &b->infer, true));
-    smoe_cell_text(table, "memory, peak and planned", memory);
-    smoe_frame_end(table);
+    smoe_frame_put(table, {"memory, peak and planned", .text = memory});
 }
 
 /* The text of the table in `path`, fresh, after a check that it is such a table; empty if there is
@@ -371,8 +369,8 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     if (check_table(options->append, err)) return -1;
     smoe_result out = {0};
     if (options->dry_run) {
-        smoe_fact_number(&out, "rounds", (double)rounds);
-        smoe_fact_number(&out, "batch", (double)spec->train.batch_size);
+        smoe_result_facts(&out, {"rounds", .number = rounds},
+                          {"batch", .number = spec->train.batch_size});
         smoe_result_line(&out, NULL, "would time %zu round%s of %zu image%s", rounds,
                          SMOE_S(rounds), spec->train.batch_size, SMOE_S(spec->train.batch_size));
         return smoe_cmd_emit(&out, options, err);

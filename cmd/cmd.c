@@ -222,20 +222,21 @@ int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *e
 }
 
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *c) {
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_PARAMS), c->params);
-    smoe_fact_number(result, "params_active", c->params_active);
-    smoe_fact_number(result, "params_expert", c->params_expert);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_INFER_COMPUTED),
-                     c->flops_infer_computed_per_image);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN_COMPUTED),
-                     c->flops_train_computed_per_image);
-    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop);
-    smoe_fact_number(result, "bytes:weights", c->bytes.weights);
-    smoe_fact_number(result, "bytes:gradients", c->bytes.gradients);
-    smoe_fact_number(result, "bytes:optimizer", c->bytes.optimizer);
-    smoe_fact_number(result, "bytes:activations", c->bytes.activations);
+    smoe_result_facts(
+        result, {smoe_metric_name(SMOE_METRIC_PARAMS), .number = c->params},
+        {"params_active", .number = c->params_active},
+        {"params_expert", .number = c->params_expert},
+        {smoe_metric_name(SMOE_METRIC_FLOPS_INFER), .number = c->flops_infer_per_image},
+        {smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), .number = c->flops_train_per_image},
+        {smoe_metric_name(SMOE_METRIC_FLOPS_INFER_COMPUTED),
+         .number = c->flops_infer_computed_per_image},
+        {smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN_COMPUTED),
+         .number = c->flops_train_computed_per_image},
+        {smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), .number = c->train_exaflop},
+        {"bytes:weights", .number = c->bytes.weights},
+        {"bytes:gradients", .number = c->bytes.gradients},
+        {"bytes:optimizer", .number = c->bytes.optimizer},
+        {"bytes:activations", .number = c->bytes.activations});
 }
 
 void smoe_cmd_parameters(smoe_result *result, const smoe_cost *c) {

@@ -196,17 +196,15 @@ static void add_table(smoe_result *result, const char *key, smoe_frame *frame, c
 
 static void add_records(smoe_result *result, const smoe_run_difference *d) {
     const double near = 1e6; /* ulps; further apart, their number says nothing */
-    smoe_fact_truth(result, "records:same", !d->any);
-    smoe_fact_number(result, "records:records", (double)d->records);
+    smoe_result_facts(result, {"records:same", SMOE_TRUTH_OF(!d->any)},
+                      {"records:records", .number = d->records});
     if (!d->any) {
         smoe_result_line(result, "records", "all %zu are the same, except for times", d->records);
         return;
     }
-    smoe_fact_number(result, "records:step", (double)d->step);
-    smoe_fact_text(result, "records:metric", d->metric);
-    smoe_fact_number(result, "records:a", d->a);
-    smoe_fact_number(result, "records:b", d->b);
-    smoe_fact_number(result, "records:ulps", d->ulps);
+    smoe_result_facts(result, {"records:step", .number = d->step},
+                      {"records:metric", .text = d->metric}, {"records:a", .number = d->a},
+                      {"records:b", .number = d->b}, {"records:ulps", .number = d->ulps});
     smoe_result_line(result, "records", "%s", "");
     if (d->records) smoe_result_more(result, "the first %zu are the same; ", d->records);
     smoe_result_more(result, "at step %llu%s ", (unsigned long long)d->step,
@@ -236,17 +234,16 @@ static void add_class_names(smoe_result *result, const char *before, const smoe_
 
 static void add_weights(smoe_result *result, const smoe_weights_difference *w,
                         const smoe_safetensors *a, const smoe_safetensors *b) {
-    smoe_fact_number(result, "weights:tensors", (double)w->tensors);
-    smoe_fact_number(result, "weights:equal", (double)w->equal);
-    smoe_fact_number(result, "weights:unmatched", (double)w->alone);
-    smoe_fact_text(result, "weights:most", w->most);
-    smoe_fact_number(result, "weights:distance", w->distance);
+    smoe_result_facts(result, {"weights:tensors", .number = w->tensors},
+                      {"weights:equal", .number = w->equal},
+                      {"weights:unmatched", .number = w->alone}, {"weights:most", .text = w->most},
+                      {"weights:distance", .number = w->distance});
     smoe_result_line(result, "weights", "%zu of %zu tensors are the same", w->equal, w->tensors);
     if (w->alone)
         smoe_result_more(result, ", %zu in only one model or of different shapes", w->alone);
     if (w->distance > 0)
         smoe_result_more(result, "; the largest difference is %.6g, in %s", w->distance, w->most);
-    smoe_fact_truth(result, "weights:same_classes", !w->other_classes);
+    smoe_result_facts(result, {"weights:same_classes", SMOE_TRUTH_OF(!w->other_classes)});
     if (!w->other_classes) return;
     smoe_result_line(result, "classes", "%s", "");
     add_class_names(result, "heads are not compared, because their classes differ: ", a);
@@ -254,15 +251,13 @@ static void add_weights(smoe_result *result, const smoe_weights_difference *w,
 }
 
 static void add_outputs(smoe_result *result, const logits_apart *o) {
-    smoe_fact_number(result, "outputs:images", (double)o->images);
-    smoe_fact_number(result, "outputs:agree", (double)o->agree);
-    smoe_fact_number(result, "outputs:both_right", (double)o->right[1][1]);
-    smoe_fact_number(result, "outputs:a_right", (double)o->right[1][0]);
-    smoe_fact_number(result, "outputs:b_right", (double)o->right[0][1]);
-    smoe_fact_number(result, "outputs:none_right", (double)o->right[0][0]);
-    smoe_fact_number(result, "outputs:most", o->most);
-    smoe_fact_number(result, "outputs:rms", o->rms);
-    smoe_fact_text(result, "outputs:where", o->where);
+    smoe_result_facts(
+        result, {"outputs:images", .number = o->images}, {"outputs:agree", .number = o->agree},
+        {"outputs:both_right", .number = o->right[1][1]},
+        {"outputs:a_right", .number = o->right[1][0]},
+        {"outputs:b_right", .number = o->right[0][1]},
+        {"outputs:none_right", .number = o->right[0][0]}, {"outputs:most", .number = o->most},
+        {"outputs:rms", .number = o->rms}, {"outputs:where", .text = o->where});
     smoe_result_line(result, "outputs",
                      "of %zu images %zu have the same top class; right: both %zu, only a %zu, only "
                      "b %zu, none %zu",
@@ -285,16 +280,15 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
         return -1;
     smoe_runs_compare_weights(&weights, a->file, b->file);
     if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
-    smoe_fact_text(result, "a", a->arg, .heading = "a");
-    smoe_fact_text(result, "b", b->arg, .heading = "b");
+    smoe_result_facts(result, {"a", .text = a->arg, .heading = "a"},
+                      {"b", .text = b->arg, .heading = "b"});
     add_table(result, "settings", &c->settings, b->arg, number, true);
     add_table(result, "environment", &c->environment, b->arg, number, a->env && b->env);
     if (records) {
         add_records(result, &first);
         add_table(result, "metrics", &c->metrics, b->arg, number, true);
     } else {
-        smoe_fact_number(result, "records", NAN);
-        smoe_fact_number(result, "metrics", NAN);
+        smoe_result_facts(result, {"records", .number = NAN}, {"metrics", .number = NAN});
     }
     if (options->outputs)
         add_outputs(result, &outputs);
@@ -365,12 +359,10 @@ static void add_curves(smoe_frame *frame, const side *x) {
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
         if (!layer && !smoe_metrics[at.metric].column) continue;
         for (size_t k = 0; k < c->points; k++) {
-            smoe_cell_text(frame, "run", x->arg);
-            smoe_cell_number(frame, "step", c->step[k]);
-            smoe_cell_number(frame, "block", layer ? (double)at.number : NAN);
-            smoe_cell_text(frame, "metric", layer ? smoe_metric_name(at.metric) : c->name);
-            smoe_cell_number(frame, "value", c->value[k]);
-            smoe_frame_end(frame);
+            smoe_frame_put(frame, {"run", .text = x->arg}, {"step", .number = c->step[k]},
+                           {"block", .number = layer ? (double)at.number : NAN},
+                           {"metric", .text = layer ? smoe_metric_name(at.metric) : c->name},
+                           {"value", .number = c->value[k]});
         }
     }
 }

@@ -23,11 +23,9 @@ static int convert_report(const smoe_storage *storage, const smoe_stored *stored
     char bytes[32];
     smoe_result result = {0};
     if (storage->keep) type = "kept";
-    smoe_fact_text(&result, "file", path);
-    smoe_fact_text(&result, "type", type);
-    smoe_fact_number(&result, "tensors", (double)stored->tensors);
-    smoe_fact_number(&result, "changed", (double)stored->changed);
-    smoe_fact_number(&result, "bytes", stored->bytes);
+    smoe_result_facts(&result, {"file", .text = path}, {"type", .text = type},
+                      {"tensors", .number = stored->tensors},
+                      {"changed", .number = stored->changed}, {"bytes", .number = stored->bytes});
     smoe_result_line(&result, NULL, "%s%s: %zu tensor%s, ", storage->dry ? "would write " : "",
                      path, stored->tensors, SMOE_S(stored->tensors));
     if (storage->keep)
@@ -71,8 +69,7 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
     if (smoe_load_spec(&l, options->arg[0], options, err) ||
         smoe_graph_write(options->dry_run ? NULL : path, &l.spec, l.file, &bytes, err))
         return -1;
-    smoe_fact_text(&result, "file", path);
-    smoe_fact_number(&result, "bytes", (double)bytes);
+    smoe_result_facts(&result, {"file", .text = path}, {"bytes", .number = bytes});
     if (options->dry_run)
         smoe_result_line(&result, NULL, "would write %s", path);
     else
@@ -95,10 +92,8 @@ static void convert_add_layer(smoe_result *result, smoe_frame *layers, const smo
         smoe_text_add(&list, "%s%zu", k ? " " : "", kept[k]);
         share += of[kept[k]];
     }
-    smoe_cell_number(layers, "block", (double)block);
-    smoe_cell_text(layers, "kept", list);
-    smoe_cell_number(layers, "combine_share", share);
-    smoe_frame_end(layers);
+    smoe_frame_put(layers, {"block", .number = block}, {"kept", .text = list},
+                   {"combine_share", .number = share});
     snprintf(label, sizeof label, "blocks.%zu", block);
     if (p->experts)
         smoe_result_line(result, label, "%zu of %zu experts, with %.3f of the combine weights",
@@ -113,13 +108,10 @@ static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smo
     smoe_result result = {0};
     char text[320];
     smoe_likeness_text(text, sizeof text, x);
-    smoe_fact_text(&result, "file", options->arg[1]);
-    smoe_fact_number(&result, "experts", (double)p->experts);
-    smoe_fact_number(&result, "images", (double)x->images);
-    smoe_fact_number(&result, "logits_largest", x->largest);
-    smoe_fact_number(&result, "logits_rms", x->rms);
-    smoe_fact_number(&result, "logits_sd", x->spread);
-    smoe_fact_number(&result, "same_class", (double)x->same);
+    smoe_result_facts(&result, {"file", .text = options->arg[1]}, {"experts", .number = p->experts},
+                      {"images", .number = x->images}, {"logits_largest", .number = x->largest},
+                      {"logits_rms", .number = x->rms}, {"logits_sd", .number = x->spread},
+                      {"same_class", .number = x->same});
     smoe_frame *layers = smoe_result_records(&result, "moe_layers");
     for (size_t i = 0; i < p->layers; i++)
         convert_add_layer(&result, layers, p, i, smoe_model_moe_block(from, i));

@@ -55,14 +55,14 @@ static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) 
                      rest);
             if (where & SMOE_IN_PRINT)
                 smoe_cell_text(frame, NULL, blocks > 1 ? each : l->name, .heading = "layer");
-            smoe_cell_text(frame, "name", l->name, .where = SMOE_IN_JSON);
-            smoe_cell_text(frame, "kind", smoe_part_kind(l->part), .where = SMOE_IN_JSON);
-            smoe_cell_number(frame, "params", l->params, .heading = "parameters", .format = "",
-                             .where = where);
-            smoe_cell_number(frame, "flops_infer", l->flops_infer, .heading = "inference",
-                             .format = "FLOP", .where = where);
-            smoe_cell_number(frame, "flops_train", l->flops_train, .heading = "training",
-                             .format = "FLOP", .where = where);
+            smoe_frame_cells(frame, {"name", .text = l->name, .where = SMOE_IN_JSON},
+                             {"kind", .text = smoe_part_kind(l->part), .where = SMOE_IN_JSON},
+                             {"params", .number = l->params, .heading = "parameters", .format = "",
+                              .where = where},
+                             {"flops_infer", .number = l->flops_infer, .heading = "inference",
+                              .format = "FLOP", .where = where},
+                             {"flops_train", .number = l->flops_train, .heading = "training",
+                              .format = "FLOP", .where = where});
             if (k < i + n)
                 smoe_frame_end(frame);
             else
@@ -151,31 +151,31 @@ static void add_shares(smoe_result *result, const shares *s) {
     for (size_t i = 0; i < s->count; i++) {
         const smoe_cost_share *x = &s->share[i];
         double messages = 0;
-        smoe_cell_number(frame, "processes", x->processes);
-        smoe_cell_number(frame, NULL, smoe_cost_bytes_sum(&x->bytes), .heading = "memory of each",
-                         .format = "B");
-        smoe_cell_number(frame, "bytes:weights", x->bytes.weights, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:gradients", x->bytes.gradients, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:optimizer", x->bytes.optimizer, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:activations", x->bytes.activations, .where = SMOE_IN_JSON);
+        smoe_frame_cells(
+            frame, {"processes", .number = x->processes},
+            {NULL, .number = smoe_cost_bytes_sum(&x->bytes), .heading = "memory of each",
+             .format = "B"},
+            {"bytes:weights", .number = x->bytes.weights, .where = SMOE_IN_JSON},
+            {"bytes:gradients", .number = x->bytes.gradients, .where = SMOE_IN_JSON},
+            {"bytes:optimizer", .number = x->bytes.optimizer, .where = SMOE_IN_JSON},
+            {"bytes:activations", .number = x->bytes.activations, .where = SMOE_IN_JSON});
         for (size_t k = 0; k < sizeof sent / sizeof *sent; k++) {
             const smoe_sent *one = &x->sent[sent[k].traffic];
             char path[64], heading[32];
             messages += (double)one->messages;
             snprintf(path, sizeof path, "sent_per_step:%s:bytes", sent[k].name);
             snprintf(heading, sizeof heading, "%s sent", sent[k].name);
-            smoe_cell_number(frame, path, (double)one->bytes, .heading = heading, .format = "B");
+            smoe_cell_number(frame, path, one->bytes, .heading = heading, .format = "B");
             snprintf(path, sizeof path, "sent_per_step:%s:messages", sent[k].name);
-            smoe_cell_number(frame, path, (double)one->messages, .where = SMOE_IN_JSON);
+            smoe_cell_number(frame, path, one->messages, .where = SMOE_IN_JSON);
         }
-        smoe_cell_number(frame, NULL, messages, .heading = "messages");
-        smoe_cell_number(frame, "computing_s", x->computing, .heading = "computing", .format = "s");
-        smoe_cell_number(frame, "communication_s", x->seconds, .heading = "communication",
-                         .format = "s");
-        smoe_cell_number(frame, "overlap_s", s->overlap[i], .heading = "overlap", .format = "s");
-        smoe_cell_number(frame, smoe_metric_name(SMOE_METRIC_STEP_S),
-                         x->computing + x->seconds - s->overlap[i], .where = SMOE_IN_JSON);
-        smoe_frame_end(frame);
+        smoe_frame_put(
+            frame, {NULL, .number = messages, .heading = "messages"},
+            {"computing_s", .number = x->computing, .heading = "computing", .format = "s"},
+            {"communication_s", .number = x->seconds, .heading = "communication", .format = "s"},
+            {"overlap_s", .number = s->overlap[i], .heading = "overlap", .format = "s"},
+            {smoe_metric_name(SMOE_METRIC_STEP_S),
+             .number = x->computing + x->seconds - s->overlap[i], .where = SMOE_IN_JSON});
     }
 }
 
@@ -199,15 +199,13 @@ static int cost_show(const smoe_cost *cost, const smoe_spec *spec, const smoe_op
 }
 
 static void cost_add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
-    smoe_cell_text(frame, "spec", file);
-    smoe_cell_number(frame, "parameters", c->params, .format = "");
-    smoe_cell_number(frame, "experts", c->params_expert, .format = "");
-    smoe_cell_number(frame, "active", c->params_active, .format = "");
-    smoe_cell_number(frame, "inference", c->flops_infer_per_image, .format = "FLOP");
-    smoe_cell_number(frame, "training", c->flops_train_per_image, .format = "FLOP");
-    smoe_cell_number(frame, "the run", 1e18 * c->train_exaflop, .format = "FLOP");
-    smoe_cell_number(frame, "memory", smoe_cost_bytes_sum(&c->bytes), .format = "B");
-    smoe_frame_end(frame);
+    smoe_frame_put(frame, {"spec", .text = file}, {"parameters", .number = c->params, .format = ""},
+                   {"experts", .number = c->params_expert, .format = ""},
+                   {"active", .number = c->params_active, .format = ""},
+                   {"inference", .number = c->flops_infer_per_image, .format = "FLOP"},
+                   {"training", .number = c->flops_train_per_image, .format = "FLOP"},
+                   {"the run", .number = 1e18 * c->train_exaflop, .format = "FLOP"},
+                   {"memory", .number = smoe_cost_bytes_sum(&c->bytes), .format = "B"});
 }
 
 static int cost_compare(const smoe_options *options, smoe_err *err) {

@@ -242,9 +242,10 @@ static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
     for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
         const char *name = smoe_dataset_class_name(first->set, c);
         char shown[64];
-        smoe_cell_text(frame, NULL, smoe_text_shown(name, shown, sizeof shown), .heading = "class");
-        smoe_cell_number(frame, "class", (double)c, .where = SMOE_IN_FILES);
-        smoe_cell_text(frame, "name", name, .where = SMOE_IN_FILES);
+        smoe_frame_cells(
+            frame, {NULL, .text = smoe_text_shown(name, shown, sizeof shown), .heading = "class"},
+            {"class", .number = c, .where = SMOE_IN_FILES},
+            {"name", .text = name, .where = SMOE_IN_FILES});
         for (size_t k = 0; k < job->splits; k++) {
             const split *s = &job->split[k];
             bool there = c < smoe_dataset_classes(s->set);
@@ -328,21 +329,18 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     const smoe_survey *v = &s->survey;
     size_t left_out = smoe_dataset_found(s->set)->left_out;
     char text[160];
-    smoe_cell_text(frame, "split", s->name);
-    smoe_cell_number(frame, "images", (double)v->images);
-    smoe_cell_number(frame, "left out", (double)left_out);
+    smoe_frame_cells(frame, {"split", .text = s->name}, {"images", .number = v->images},
+                     {"left out", .number = left_out});
     add_sides(frame, "width", v, v->width);
     add_sides(frame, "height", v, v->height);
-    smoe_cell_text(frame, "files",
-                   v->files ? counts_text(text, sizeof text, kind_name, v->kind, SMOE_IMAGE_KINDS)
-                            : NULL);
-    smoe_frame_end(frame);
+    smoe_frame_put(frame,
+                   {"files", SMOE_TEXT_OF(v->files ? counts_text(text, sizeof text, kind_name,
+                                                                 v->kind, SMOE_IMAGE_KINDS)
+                                                   : NULL)});
 
     smoe_result *part = smoe_result_part(result, "splits");
-    smoe_fact_text(part, "split", s->name);
-    smoe_fact_number(part, "images", (double)v->images);
-    smoe_fact_number(part, "left_out", (double)left_out);
-    smoe_fact_number(part, "looked_at", (double)v->looked);
+    smoe_result_facts(part, {"split", .text = s->name}, {"images", .number = v->images},
+                      {"left_out", .number = left_out}, {"looked_at", .number = v->looked});
     smoe_result_numbers(part, "mean", v->mean, v->channels);
     smoe_result_numbers(part, "std", v->std, v->channels);
     smoe_fact_number(part, "seconds_per_image", v->seconds);
@@ -354,9 +352,8 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     }
     data_add_counts(part, "formats", kind_name, v->kind, SMOE_IMAGE_KINDS);
     data_add_counts(part, "modes", mode_name, v->mode, SMOE_IMAGE_MODES);
-    smoe_fact_number(part, "cropped", v->cropped[0]);
-    smoe_fact_number(part, "deep", (double)v->deep);
-    smoe_fact_number(part, "turned", (double)v->turned);
+    smoe_result_facts(part, {"cropped", .number = v->cropped[0]}, {"deep", .number = v->deep},
+                      {"turned", .number = v->turned});
 }
 
 static void add_pixels(smoe_result *result, const data_job *job) {
@@ -409,8 +406,7 @@ static void add_others(smoe_result *result, const smoe_dataset *set) {
     const smoe_others *others = &smoe_dataset_found(set)->others;
     smoe_result *endings = smoe_result_object(result, "others");
     for (size_t k = 0; k < others->endings; k++)
-        smoe_fact_number(endings, others->ending[k].text, (double)others->ending[k].count,
-                         .plain = true);
+        smoe_fact_number(endings, others->ending[k].text, others->ending[k].count, .plain = true);
 }
 
 static void add_remarks(smoe_result *result, const data_job *job) {
@@ -418,9 +414,8 @@ static void add_remarks(smoe_result *result, const data_job *job) {
     for (size_t k = 0; k < job->splits; k++)
         for (size_t i = 0; i < smoe_dataset_found(job->split[k].set)->remarks; i++) {
             const char *remark = smoe_dataset_found(job->split[k].set)->remark[i];
-            smoe_cell_text(table, "split", job->split[k].name);
-            smoe_cell_text(table, "remark", remark);
-            smoe_frame_end(table);
+            smoe_frame_put(table, {"split", .text = job->split[k].name},
+                           {"remark", .text = remark});
             smoe_result_line(result, "remark", "%s: %s", job->split[k].name, remark);
         }
 }
@@ -463,9 +458,8 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     data_add_classes(&frame[0], job, options->verbose);
     near_frame(&frame[1], job);
     left_out_frame(&frame[2], job);
-    smoe_fact_text(&result, "path", options->arg[0]);
-    smoe_fact_text(&result, "source", source);
-    smoe_fact_number(&result, "image_size", (double)job->spec.data.image_size);
+    smoe_result_facts(&result, {"path", .text = options->arg[0]}, {"source", .text = source},
+                      {"image_size", .number = job->spec.data.image_size});
     smoe_result_line(&result, NULL, "%s: %s, %zu class%s", options->arg[0], source,
                      smoe_dataset_classes(set), SMOE_ES(smoe_dataset_classes(set)));
     smoe_frame *splits = smoe_result_table(&result, NULL, NULL);

@@ -28,10 +28,8 @@ static void findings_free(findings *f) {
 #define doctor_find(f, name, advice, ...) doctor_add(f, name, advice, smoe_text_format(__VA_ARGS__))
 static void doctor_add(findings *f, const char *name, const char *advice, char *fresh) {
     SMOE_FREED char *value = fresh;
-    smoe_cell_text(f->list, "name", name);
-    smoe_cell_text(f->list, "value", value);
-    smoe_cell_text(f->list, "advice", advice);
-    smoe_frame_end(f->list);
+    smoe_frame_put(f->list, {"name", .text = name}, {"value", .text = value},
+                   {"advice", SMOE_TEXT_OF(advice)});
     smoe_result_line(&f->result, name, "%s", value);
     if (advice) smoe_result_line(&f->result, "", "> %s", advice);
     f->advised += advice != NULL;

@@ -153,10 +153,9 @@ static void eval_add_classes(smoe_result *result, const collector *c, const smoe
     smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
     for (size_t k = 0; k < c->classes; k++) {
         seen += images[k] > 0;
-        smoe_cell_text(table, "name", smoe_dataset_class_name(l->set, k));
-        smoe_cell_number(table, "images", (double)images[k]);
-        smoe_cell_number(table, smoe_metric_name(SMOE_METRIC_PRECISION), share[k]);
-        smoe_frame_end(table);
+        smoe_frame_put(table, {"name", .text = smoe_dataset_class_name(l->set, k)},
+                       {"images", .number = images[k]},
+                       {smoe_metric_name(SMOE_METRIC_PRECISION), .number = share[k]});
     }
     for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
         size_t worst = c->classes;
@@ -220,13 +219,12 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     smoe_result result = {0};
     json_auto_t *counts = json_object();
     smoe_routing_record(routing, split, counts);
-    smoe_fact_text(&result, "checkpoint", l->path, .heading = "checkpoint");
-    smoe_fact_text(&result, "split", split, .heading = "split");
-    smoe_fact_number(&result, "images", (double)eval->images, .heading = "images",
-                     .format = "%.0f");
-    smoe_fact_number(&result, "loss", eval->loss, .heading = "loss", .format = "%.6f");
-    smoe_fact_number(&result, precision, eval->precision_at_1, .heading = "top-1 accuracy",
-                     .format = "%.4f");
+    smoe_result_facts(
+        &result, {"checkpoint", .text = l->path, .heading = "checkpoint"},
+        {"split", .text = split, .heading = "split"},
+        {"images", .number = eval->images, .heading = "images", .format = "%.0f"},
+        {"loss", .number = eval->loss, .heading = "loss", .format = "%.6f"},
+        {precision, .number = eval->precision_at_1, .heading = "top-1 accuracy", .format = "%.4f"});
     if (eval->retrieval) {
         add_recall(&result, "text_recall", "text recall at", eval->text_recall);
         add_recall(&result, "image_recall", "image recall at", eval->image_recall);
@@ -305,8 +303,8 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
 
 static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
-    smoe_fact_text(&result, "checkpoint", l->path);
-    smoe_fact_text(&result, "split", l->spec.eval.split);
+    smoe_result_facts(&result, {"checkpoint", .text = l->path},
+                      {"split", .text = l->spec.eval.split});
     smoe_result_line(&result, NULL, "would evaluate %s on the %s split", l->path,
                      l->spec.eval.split);
     return smoe_cmd_emit(&result, options, err);

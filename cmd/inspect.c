@@ -282,8 +282,10 @@ static double unused(const inspect_job *job, size_t layer) {
 static void add_layer(smoe_frame *table, const inspect_job *job, size_t layer) {
     char name[32];
     snprintf(name, sizeof name, "blocks.%.0f", number_in(job->routing, layer, "block"));
-    smoe_cell_text(table, "run", job->all->rows > 1 ? text_in(job->routing, layer, "run") : NULL);
-    smoe_cell_text(table, "layer", name);
+    smoe_frame_cells(
+        table,
+        {"run", SMOE_TEXT_OF(job->all->rows > 1 ? text_in(job->routing, layer, "run") : NULL)},
+        {"layer", .text = name});
 }
 
 /* The columns of `routing` behind run and block. */
@@ -308,8 +310,7 @@ static void add_more(smoe_result *result, const inspect_job *job) {
         add_layer(table, job, l);
         for (size_t c = 0; c < sizeof more / sizeof *more; c++)
             smoe_cell_number(table, more[c].heading, look_up(job, &more[c], l), .format = "%.4g");
-        smoe_cell_number(table, "unused experts", unused(job, l));
-        smoe_frame_end(table);
+        smoe_frame_put(table, {"unused experts", .number = unused(job, l)});
     }
 }
 
@@ -317,11 +318,11 @@ static void add_more(smoe_result *result, const inspect_job *job) {
 static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
     const smoe_frame *routing = job->routing;
     const char *run = text_in(job->all, row, "run");
-    smoe_fact_text(result, "run", run);
-    smoe_fact_text(result, "checkpoint", text_in(job->all, row, "checkpoint"));
-    smoe_fact_text(result, "split", text_in(job->all, row, "split"));
-    smoe_fact_number(result, "images", number_in(job->all, row, "images"));
-    smoe_fact_text(result, "router", text_in(job->all, row, "router"));
+    smoe_result_facts(result, {"run", .text = run},
+                      {"checkpoint", SMOE_TEXT_OF(text_in(job->all, row, "checkpoint"))},
+                      {"split", SMOE_TEXT_OF(text_in(job->all, row, "split"))},
+                      {"images", .number = number_in(job->all, row, "images")},
+                      {"router", SMOE_TEXT_OF(text_in(job->all, row, "router"))});
     smoe_frame *layers = smoe_result_records(result, "layers");
     for (size_t l = 0; l < routing->rows; l++) {
         if (strcmp(text_in(routing, l, "run"), run)) continue;
@@ -409,9 +410,8 @@ static int inspect_dry_run(const inspect_job *job, smoe_err *err) {
     smoe_frame *list = smoe_result_records(&result, "runs");
     for (size_t i = 0; i < job->runs; i++) {
         const smoe_loaded *l = &job->run[i].loaded;
-        smoe_cell_text(list, "checkpoint", l->path);
-        smoe_cell_text(list, "split", l->spec.eval.split);
-        smoe_frame_end(list);
+        smoe_frame_put(list, {"checkpoint", .text = l->path},
+                       {"split", .text = l->spec.eval.split});
         smoe_result_line(&result, NULL, "would inspect %s on the %s split", l->path,
                          l->spec.eval.split);
     }

@@ -80,10 +80,8 @@ static void add_prediction(smoe_result *result, const predictor *x, const char *
         char number[32], percent[32];
         snprintf(number, sizeof number, "class %zu", c);
         snprintf(percent, sizeof percent, "  %6.2f%%", 100 * (double)x->p[c]);
-        smoe_cell_number(top, "class", (double)c);
-        smoe_cell_text(top, "name", name);
-        smoe_cell_number(top, "probability", (double)x->p[c]);
-        smoe_frame_end(top);
+        smoe_frame_put(top, {"class", .number = c}, {"name", .text = name},
+                       {"probability", .number = x->p[c]});
         smoe_result_line(part, percent, "%s", name ? name : number);
     }
 }

@@ -46,10 +46,10 @@ static void serve_add_points(smoe_result *curve, const char *key, const double *
 
 /* The columns of the page's table: heading and curve. */
 static void add_columns(smoe_result *columns) {
-    smoe_fact_text(columns, "loss", smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name);
-    smoe_fact_text(columns, "test loss", smoe_metrics[SMOE_METRIC_LOSS].name);
-    smoe_fact_text(columns, "test top-1 accuracy", smoe_metrics[SMOE_METRIC_PRECISION].name);
-    smoe_fact_text(columns, "images/s", smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name);
+    smoe_result_facts(columns, {"loss", .text = smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name},
+                      {"test loss", .text = smoe_metrics[SMOE_METRIC_LOSS].name},
+                      {"test top-1 accuracy", .text = smoe_metrics[SMOE_METRIC_PRECISION].name},
+                      {"images/s", .text = smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name});
 }
 
 /* What the only thread that answers has. */
@@ -66,13 +66,12 @@ static const double answer_for = 1, share = 10;
 /* A run that cannot be read, as one that was removed, is listed with the reason. */
 static void serve_add_run(smoe_result *result, const smoe_followed *run) {
     const bool lost = run->problem != NULL;
-    smoe_fact_text(result, "run", run->dir);
-    smoe_fact_text(result, "status", run->status);
-    smoe_fact_text(result, "problem", run->problem, .optional = true);
-    smoe_fact_number(result, "step", lost ? 0 : run->curves.step);
-    smoe_fact_number(result, "steps", isfinite(run->steps) ? run->steps : 0);
-    smoe_fact_number(result, smoe_metrics[SMOE_METRIC_WALL_S].name,
-                     lost ? NAN : run->curves.wall_s);
+    smoe_result_facts(
+        result, {"run", SMOE_TEXT_OF(run->dir)}, {"status", SMOE_TEXT_OF(run->status)},
+        {"problem", SMOE_TEXT_OF(run->problem), .optional = true},
+        {"step", .number = lost ? 0 : run->curves.step},
+        {"steps", .number = isfinite(run->steps) ? run->steps : 0},
+        {smoe_metrics[SMOE_METRIC_WALL_S].name, .number = lost ? NAN : run->curves.wall_s});
     add_columns(smoe_result_object(result, "columns"));
     smoe_result *curves = smoe_result_object(result, "curves");
     for (size_t k = 0; k < run->curves.count && !lost; k++) {

@@ -79,19 +79,17 @@ static void soup_add_member(smoe_frame *table, const smoe_soup_member *m) {
     char alone[64], with[64];
     snprintf(alone, sizeof alone, "alone:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
     snprintf(with, sizeof with, "with:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
-    smoe_cell_text(table, "path", m->path, .heading = "model");
-    smoe_cell_number(table, "alone:loss", m->alone.loss, .heading = "loss", .format = "%.4f");
-    smoe_cell_number(table, alone, m->alone.precision_at_1, .heading = "top-1 accuracy",
-                     .format = "%.4f");
-    smoe_cell_truth(table, "in", m->in, .where = SMOE_IN_JSON);
-    smoe_cell_text(table, NULL, m->in ? "yes" : "no", .heading = "stays");
-    smoe_cell_number(table, "with:loss", m->with.loss, .heading = "soup loss", .format = "%.4f");
-    smoe_cell_number(table, with, m->with.precision_at_1, .heading = "soup top-1 accuracy",
-                     .format = "%.4f");
-    smoe_cell_number(table, "experts_aligned", m->aligned, .heading = "experts aligned",
-                     .format = "%.3f");
-    smoe_cell_number(table, "experts_cosine", m->cosine, .heading = "cosine", .format = "%.3f");
-    smoe_frame_end(table);
+    smoe_frame_put(
+        table, {"path", .text = m->path, .heading = "model"},
+        {"alone:loss", .number = m->alone.loss, .heading = "loss", .format = "%.4f"},
+        {alone, .number = m->alone.precision_at_1, .heading = "top-1 accuracy", .format = "%.4f"},
+        {"in", SMOE_TRUTH_OF(m->in), .where = SMOE_IN_JSON},
+        {NULL, .text = m->in ? "yes" : "no", .heading = "stays"},
+        {"with:loss", .number = m->with.loss, .heading = "soup loss", .format = "%.4f"},
+        {with, .number = m->with.precision_at_1, .heading = "soup top-1 accuracy",
+         .format = "%.4f"},
+        {"experts_aligned", .number = m->aligned, .heading = "experts aligned", .format = "%.3f"},
+        {"experts_cosine", .number = m->cosine, .heading = "cosine", .format = "%.3f"});
 }
 
 static int soup_show(const soup_job *job, const smoe_eval *soup, int status,
@@ -100,10 +98,8 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, int status,
     const char *kind = options->greedy ? "greedy" : "uniform", *split = job->first.spec.eval.split;
     size_t in = 0;
     double loss = 0;
-    smoe_fact_text(&result, "kind", kind);
-    smoe_fact_text(&result, "split", split);
-    smoe_fact_number(&result, "images", (double)soup->images);
-    smoe_fact_number(&result, "soup:loss", soup->loss);
+    smoe_result_facts(&result, {"kind", .text = kind}, {"split", .text = split},
+                      {"images", .number = soup->images}, {"soup:loss", .number = soup->loss});
     smoe_cmd_number(&result, soup->precision_at_1, "soup:%s",
                     smoe_metric_name(SMOE_METRIC_PRECISION));
     smoe_frame *table = smoe_result_table(&result, "members", NULL);
@@ -188,8 +184,8 @@ int cmd_soup(const smoe_options *options, smoe_err *err) {
         find_members(&job, options, err) || soup_make_folder(&job, options, err))
         return -1;
     if (!options->dry_run) return soup_make(&job, options, err);
-    smoe_fact_number(&result, "models", (double)job.count);
-    smoe_fact_text(&result, "split", job.first.spec.eval.split);
+    smoe_result_facts(&result, {"models", .number = job.count},
+                      {"split", .text = job.first.spec.eval.split});
     smoe_result_line(&result, NULL, "would evaluate %zu models and their soups on the %s split",
                      job.count, job.first.spec.eval.split);
     return smoe_cmd_emit(&result, options, err);

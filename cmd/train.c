@@ -182,12 +182,11 @@ static void add_data(smoe_result *plan, const train_plan *p) {
     const smoe_data_spec *data = &p->spec->data;
     const char *source = smoe_sources[data->source].name;
     smoe_result *in = smoe_result_object(plan, "data"), *images;
-    smoe_fact_text(in, "source", source);
-    smoe_fact_text(in, "path", data->path);
+    smoe_result_facts(in, {"source", SMOE_TEXT_OF(source)}, {"path", SMOE_TEXT_OF(data->path)});
     images = smoe_result_object(in, "images");
     if (!p->why.code) smoe_fact_number(images, "train", (double)smoe_dataset_images(p->train));
     if (!p->why.code && p->test)
-        smoe_fact_number(images, p->spec->eval.split, (double)smoe_dataset_images(p->test));
+        smoe_fact_number(images, p->spec->eval.split, smoe_dataset_images(p->test));
     if (!p->why.code)
         smoe_heading_data(plan, p->spec, p->train, p->test);
     else
@@ -203,14 +202,10 @@ static void add_moe(smoe_result *plan, const smoe_spec *spec) {
         if (!moe->is_moe[i]) continue;
         smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
         char label[32];
-        smoe_cell_number(layers, "block", (double)i);
-        smoe_cell_text(layers, "router", moe->router);
-        smoe_cell_number(layers, "tokens", (double)x.T);
-        smoe_cell_number(layers, "experts", (double)x.E);
-        smoe_cell_number(layers, "slots_per_expert", (double)x.P);
-        smoe_cell_number(layers, "slots", (double)x.S);
-        smoe_cell_number(layers, "slots_over_tokens", (double)x.S / (double)x.T);
-        smoe_frame_end(layers);
+        smoe_frame_put(layers, {"block", .number = i}, {"router", .text = moe->router},
+                       {"tokens", .number = x.T}, {"experts", .number = x.E},
+                       {"slots_per_expert", .number = x.P}, {"slots", .number = x.S},
+                       {"slots_over_tokens", .number = (double)x.S / (double)x.T});
         snprintf(label, sizeof label, "blocks.%zu", i);
         if (x.K)
             smoe_result_line(
@@ -278,11 +273,10 @@ static void add_doubts(smoe_result *plan, const train_plan *p) {
 static void train_add_plan(smoe_result *plan, const train_plan *p) {
     const smoe_spec *spec = p->spec;
     const smoe_model_spec *m = &spec->model;
-    smoe_fact_text(plan, "dir", p->job->dir, .heading = "run");
-    smoe_fact_number(plan, "steps", (double)spec->train.steps);
-    smoe_fact_number(plan, "batch", (double)spec->train.batch_size);
-    smoe_fact_number(plan, "classes", (double)p->classes);
-    smoe_fact_number(plan, "tokens", (double)smoe_spec_tokens(spec));
+    smoe_result_facts(
+        plan, {"dir", .text = p->job->dir, .heading = "run"},
+        {"steps", .number = spec->train.steps}, {"batch", .number = spec->train.batch_size},
+        {"classes", .number = p->classes}, {"tokens", .number = smoe_spec_tokens(spec)});
     add_data(plan, p);
     smoe_result_line(plan, "model",
                      "width %zu, depth %zu, mlp %zu, heads %zu; %zu token%s per image (%zu px, "
@@ -297,9 +291,9 @@ static void train_add_plan(smoe_result *plan, const train_plan *p) {
     smoe_cmd_cost(plan, &p->cost);
     add_totals(plan, p);
     add_doubts(plan, p);
-    smoe_fact_number(plan, "seconds", p->estimate.seconds);
-    smoe_fact_truth(plan, "measured", p->estimate.measured);
-    smoe_fact_truth(plan, "fits", p->estimate.fits);
+    smoe_result_facts(plan, {"seconds", .number = p->estimate.seconds},
+                      {"measured", SMOE_TRUTH_OF(p->estimate.measured)},
+                      {"fits", SMOE_TRUTH_OF(p->estimate.fits)});
     smoe_heading_optimizer(plan, spec, p->model);
 }
 
@@ -365,15 +359,14 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
                         const smoe_options *options, smoe_err *err) {
     bool tested = r->test.images > 0, done = isnan(r->train_loss);
     smoe_result result = {0};
-    smoe_fact_text(&result, "dir", job->dir);
-    smoe_fact_number(&result, "step", (double)r->step);
-    smoe_fact_number(&result, smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, r->train_loss);
-    smoe_fact_number(&result, "step_seconds", r->step_seconds);
+    smoe_result_facts(&result, {"dir", .text = job->dir}, {"step", .number = r->step},
+                      {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, .number = r->train_loss},
+                      {"step_seconds", .number = r->step_seconds});
     add_eval(&result, "test", &r->test);
     add_eval(&result, "ema", &r->average);
     if (tested) {
         smoe_cmd_number(&result, r->best, "best:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
-        smoe_fact_number(&result, "best:step", (double)r->best_step);
+        smoe_fact_number(&result, "best:step", r->best_step);
     }
     if (done) {
         bool all = r->step >= job->spec->train.steps;
@@ -435,10 +428,9 @@ static int report_rates(const train_job *job, const smoe_find_rate *find,
                          "%s: the loss grew within %zu steps, before a rate could be suggested",
                          job->dir, find->steps);
     if (draw_rates(find, suggested, job->dir, &drawn, err)) return -1;
-    smoe_fact_text(&result, "dir", job->dir);
-    smoe_fact_number(&result, "steps", (double)find->steps);
-    smoe_fact_number(&result, "lr", suggested);
-    smoe_fact_number(&result, "highest", find->rate[find->steps - 1]);
+    smoe_result_facts(&result, {"dir", .text = job->dir}, {"steps", .number = find->steps},
+                      {"lr", .number = suggested},
+                      {"highest", .number = find->rate[find->steps - 1]});
     smoe_result_line(&result, NULL,
                      "train.optimizer.lr=%g is suggested: %zu steps with rates from %.0e to %.2g; "
                      "the spec has %g",

@@ -60,9 +60,9 @@ static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     if (!step && sweep->trial[i].state == SMOE_TRIAL_DONE) step = steps; /* packed, no records */
     char text[64];
     snprintf(text, sizeof text, "%lld of %lld", (long long)step, (long long)steps);
-    smoe_cell_text(frame, NULL, text, .heading = "steps");
-    smoe_cell_number(frame, "step", (double)step, .where = SMOE_IN_JSON);
-    smoe_cell_number(frame, "steps", (double)steps, .where = SMOE_IN_JSON);
+    smoe_frame_cells(frame, {NULL, .text = text, .heading = "steps"},
+                     {"step", .number = step, .where = SMOE_IN_JSON},
+                     {"steps", .number = steps, .where = SMOE_IN_JSON});
 }
 
 static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
@@ -71,8 +71,8 @@ static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
     if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
     size_t n = json_array_size(list);
     snprintf(text, sizeof text, "%zu of %zu", n, sweep->evaluate.points);
-    smoe_cell_text(frame, NULL, text, .heading = "evaluations");
-    smoe_cell_number(frame, "evaluations", (double)n, .where = SMOE_IN_JSON);
+    smoe_frame_cells(frame, {NULL, .text = text, .heading = "evaluations"},
+                     {"evaluations", .number = n, .where = SMOE_IN_JSON});
     return 0;
 }
 
@@ -91,20 +91,19 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
     bool running = !strcmp(state, "running"), failed = !strcmp(state, "failed");
     SMOE_FREED char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
     for (size_t k = 0; k < STATES; k++) count[k] += !strcmp(states[k], state);
-    smoe_cell_text(frame, "cell", trial->name);
-    smoe_cell_text(frame, "state", state, .where = SMOE_IN_JSON);
-    smoe_cell_text(frame, NULL, by ? by : state, .heading = "state");
-    smoe_cell_text(frame, "holder", running ? holder : NULL, .where = SMOE_IN_JSON,
-                   .optional = true);
+    smoe_frame_cells(
+        frame, {"cell", .text = trial->name}, {"state", .text = state, .where = SMOE_IN_JSON},
+        {NULL, .text = by ? by : state, .heading = "state"},
+        {"holder", SMOE_TEXT_OF(running ? holder : NULL), .where = SMOE_IN_JSON, .optional = true});
     add_steps(frame, sweep, i);
     smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "top-1 accuracy",
                      .format = "%.4f");
     if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
-    smoe_cell_number(frame, "code", failed && code ? json_number_value(code) : NAN,
-                     .where = SMOE_IN_JSON, .optional = true);
-    smoe_cell_text(frame, "error", failed ? trial_error(trial) : NULL, .where = SMOE_IN_JSON,
-                   .optional = true);
-    smoe_frame_end(frame);
+    smoe_frame_put(frame,
+                   {"code", .number = failed && code ? json_number_value(code) : NAN,
+                    .where = SMOE_IN_JSON, .optional = true},
+                   {"error", SMOE_TEXT_OF(failed ? trial_error(trial) : NULL),
+                    .where = SMOE_IN_JSON, .optional = true});
     return 0;
 }
 
@@ -221,15 +220,14 @@ static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
         smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path, .typed = true,
                        .where = SMOE_IN_JSON);
     }
-    smoe_cell_number(frame, "slots", slots ? e->slots : (double)NAN);
-    smoe_cell_number(frame, "params", e->params, .heading = "parameters", .format = "");
-    smoe_cell_number(frame, "flops_train", e->flops, .heading = "training", .format = "FLOP");
-    smoe_cell_number(frame, "bytes", e->bytes, .heading = "memory", .format = "B");
-    smoe_cell_number(frame, "seconds", e->seconds, .where = SMOE_IN_JSON);
-    smoe_cell_truth(frame, "measured", e->measured, .where = SMOE_IN_JSON);
-    smoe_cell_truth(frame, "fits", e->fits, .where = SMOE_IN_JSON);
-    smoe_cell_text(frame, NULL, smoe_cmd_estimate_text(text, sizeof text, e), .heading = "time");
-    smoe_frame_end(frame);
+    smoe_frame_put(frame, {"slots", .number = slots ? e->slots : (double)NAN},
+                   {"params", .number = e->params, .heading = "parameters", .format = ""},
+                   {"flops_train", .number = e->flops, .heading = "training", .format = "FLOP"},
+                   {"bytes", .number = e->bytes, .heading = "memory", .format = "B"},
+                   {"seconds", .number = e->seconds, .where = SMOE_IN_JSON},
+                   {"measured", SMOE_TRUTH_OF(e->measured), .where = SMOE_IN_JSON},
+                   {"fits", SMOE_TRUTH_OF(e->fits), .where = SMOE_IN_JSON},
+                   {NULL, .text = smoe_cmd_estimate_text(text, sizeof text, e), .heading = "time"});
 }
 
 /* The sum of all; of parameters and memory the largest. */
@@ -310,20 +308,16 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
     if (p->n < 2) return;
     double seed = sqrt(p->seeds_var * (double)p->n), images = sqrt(p->images_var);
     smoe_result *part = smoe_result_part(&w->result, "");
-    smoe_fact_text(part, "contrast", name);
-    smoe_fact_text(part, "measure", measure);
-    smoe_fact_number(part, "n", (double)p->n);
-    smoe_fact_number(part, "images", (double)p->images);
-    smoe_fact_number(part, "seed_sd", seed);
-    smoe_fact_number(part, "images_sd", images);
+    smoe_result_facts(part, {"contrast", .text = name}, {"measure", .text = measure},
+                      {"n", .number = p->n}, {"images", .number = p->images},
+                      {"seed_sd", .number = seed}, {"images_sd", .number = images});
     smoe_frame *needs = smoe_result_records(part, "needs");
     for (size_t i = 0; i < w->differences; i++) {
-        smoe_cell_text(w->table, "contrast", i ? "" : name);
-        smoe_cell_text(w->table, "measure", i ? "" : measure);
-        smoe_cell_number(w->table, "sd of seeds", seed, .format = "%.3g");
-        smoe_cell_number(w->table, "sd of images", p->images ? images : NAN, .format = "%.3g");
-        smoe_cell_number(w->table, "seeds now", (double)p->n);
-        smoe_cell_number(w->table, "difference", w->difference[i]);
+        smoe_frame_cells(w->table, {"contrast", .text = i ? "" : name},
+                         {"measure", .text = i ? "" : measure},
+                         {"sd of seeds", .number = seed, .format = "%.3g"},
+                         {"sd of images", .number = p->images ? images : NAN, .format = "%.3g"},
+                         {"seeds now", .number = p->n}, {"difference", .number = w->difference[i]});
         smoe_cell_number(needs, "difference", w->difference[i]);
         trials_add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
         trials_add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
@@ -427,17 +421,15 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     for (size_t c = 0; c < m->columns; c++)
         if (c != m->seed && c != key)
             smoe_cell_text(table, m->column[c], smoe_measures_setting(m, first, c));
-    smoe_cell_text(table, m->column[key], smoe_measures_setting(m, best, key));
-    smoe_cell_number(table, smoe_metrics[SMOE_METRIC_PRECISION].column,
-                     smoe_measures_stats(m, best, precision).mean);
-    smoe_cell_number(table, "n", (double)smoe_measures_stats(m, best, precision).n);
-    smoe_cell_number(table, "tried", (double)tried);
-    smoe_cell_text(table, "at",
-                   tried < 2     ? ""
-                   : own == low  ? "lowest"
-                   : own == high ? "highest"
-                                 : "");
-    smoe_frame_end(table);
+    smoe_frame_put(table, {m->column[key], SMOE_TEXT_OF(smoe_measures_setting(m, best, key))},
+                   {smoe_metrics[SMOE_METRIC_PRECISION].column,
+                    .number = smoe_measures_stats(m, best, precision).mean},
+                   {"n", .number = (double)smoe_measures_stats(m, best, precision).n},
+                   {"tried", .number = tried},
+                   {"at", .text = tried < 2     ? ""
+                                  : own == low  ? "lowest"
+                                  : own == high ? "highest"
+                                                : ""});
 }
 
 static bool tune_trained(const smoe_column *column) {
@@ -449,7 +441,7 @@ static bool tune_repeats(const smoe_frame *table, size_t row) {
     bool same = false;
     for (size_t earlier = 0; earlier < row && !same; earlier++) {
         same = true;
-        for (size_t c = 0; table->column[c].text && same; c++)
+        for (size_t c = 0; table->column[c].words && same; c++)
             same =
                 !tune_trained(&table->column[c]) ||
                 !strcmp(smoe_frame_text_at(table, earlier, c), smoe_frame_text_at(table, row, c));
@@ -460,7 +452,7 @@ static bool tune_repeats(const smoe_frame *table, size_t row) {
 /* The rows as they are written in a spec: the settings and the values that were found, once. */
 static void tune_zip(smoe_result *result, const smoe_frame *table) {
     smoe_result_line(result, NULL, "sweep.zip of a spec that trains with these values:");
-    for (size_t c = 0; table->column[c].text; c++) {
+    for (size_t c = 0; table->column[c].words; c++) {
         if (!tune_trained(&table->column[c])) continue;
         smoe_result_line(result, NULL, "  %s: [", table->column[c].name);
         for (size_t r = 0; r < table->rows; r++)

@@ -27,10 +27,8 @@ static smoe_scan *scan_of(const smoe_verifier *v) {
 /* Verifying takes long, so lines are printed as they come. */
 static void line(void *user, const char *path, const char *found, bool good) {
     const shown *s = user;
-    smoe_cell_text(s->list, "path", path);
-    smoe_cell_truth(s->list, "good", good);
-    smoe_cell_text(s->list, "found", found);
-    smoe_frame_end(s->list);
+    smoe_frame_put(s->list, {"path", .text = path}, {"good", SMOE_TRUTH_OF(good)},
+                   {"found", .text = found});
     if (!s->options->json && (!good || !s->options->quiet))
         smoe_cmd_print(stdout, "%-4s %s: %s\n", good ? "ok" : "BAD", path, found);
 }

@@ -152,13 +152,10 @@ static int judge(const verification *v, smoe_err *err) {
     if (model < 0 || state < 0) return -1;
     bool same = model && state && !first.any;
     smoe_result result = {0};
-    smoe_fact_truth(&result, "same", same);
-    smoe_fact_truth(&result, "model", model);
-    smoe_fact_truth(&result, "state", state);
-    smoe_fact_truth(&result, "records", !first.any);
-    smoe_fact_number(&result, "killed_after", (double)v->killed_after);
-    smoe_fact_number(&result, "compared", (double)first.records);
-    smoe_fact_text(&result, "dir", v->dir);
+    smoe_result_facts(&result, {"same", SMOE_TRUTH_OF(same)}, {"model", SMOE_TRUTH_OF(model)},
+                      {"state", SMOE_TRUTH_OF(state)}, {"records", SMOE_TRUTH_OF(!first.any)},
+                      {"killed_after", .number = v->killed_after},
+                      {"compared", .number = first.records}, {"dir", .text = v->dir});
     smoe_result_line(&result, "killed", "after the checkpoint of step %llu, and resumed",
                      (unsigned long long)v->killed_after);
     smoe_result_line(&result, "model", model ? "the same bytes" : "different");
@@ -231,7 +228,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
      * number. */
     snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", spec.train.steps / 4);
     if (options->dry_run) {
-        smoe_fact_number(&lines, "steps", (double)spec.train.steps);
+        smoe_fact_number(&lines, "steps", spec.train.steps);
         smoe_result_line(&lines, NULL,
                          "would train %zu step%s without an interruption, and again with one",
                          spec.train.steps, SMOE_S(spec.train.steps));

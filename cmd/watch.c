@@ -200,16 +200,14 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
     bool going = !strcmp(w->status, "running") && done > 0 && isfinite(total);
     snprintf(step, sizeof step, isfinite(total) ? "%.0f/%.0f" : "%.0f", done, total);
-    smoe_cell_text(table, "run", name);
-    smoe_cell_text(table, "state", w->status);
-    smoe_cell_text(table, "step", step);
-    smoe_cell_number(table, "loss", last_of(w, SMOE_METRIC_TRAIN_LOSS), .format = "%.4f");
-    smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
-    smoe_cell_number(table, "test top-1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
-    smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
-    smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
-                   .none = "");
-    smoe_frame_end(table);
+    smoe_frame_put(table, {"run", .text = name}, {"state", .text = w->status},
+                   {"step", .text = step},
+                   {"loss", .number = last_of(w, SMOE_METRIC_TRAIN_LOSS), .format = "%.4f"},
+                   {"test loss", .number = last_of(w, SMOE_METRIC_LOSS), .format = "%.4f"},
+                   {"test top-1", .number = last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f"},
+                   {"images/s", .number = last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f"},
+                   {"left", SMOE_TEXT_OF(going ? smoe_cmd_time(left, sizeof left, seconds) : NULL),
+                    .none = ""});
 }
 
 /* The runs as a table. Those that go on come first, where not all have room. */
@@ -231,11 +229,9 @@ static void watch_add_runs(smoe_result *result, const watch_job *job, size_t col
 
 /* What JSON has of a run: the last value of all that is recorded. */
 static void add_last(smoe_result *result, const smoe_followed *w) {
-    smoe_fact_text(result, "run", w->dir);
-    smoe_fact_text(result, "status", w->status);
-    smoe_fact_number(result, "step", w->curves.step);
-    smoe_fact_number(result, "steps", w->steps);
-    smoe_fact_number(result, smoe_metrics[SMOE_METRIC_WALL_S].name, w->curves.wall_s);
+    smoe_result_facts(result, {"run", .text = w->dir}, {"status", .text = w->status},
+                      {"step", .number = w->curves.step}, {"steps", .number = w->steps},
+                      {smoe_metrics[SMOE_METRIC_WALL_S].name, .number = w->curves.wall_s});
     smoe_result *last = smoe_result_object(result, "last");
     for (size_t k = 0; k < w->curves.count; k++) {
         const smoe_curve *c = &w->curves.curve[k];

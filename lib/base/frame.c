@@ -29,7 +29,7 @@ void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, con
     while (columns && smoe_text_next(&columns, ' ', word, sizeof word)) {
         bool text = smoe_text_ends(word, "*");
         if (text) word[strlen(word) - 1] = '\0';
-        add_column(frame, &(const smoe_column){.name = word, .text = text});
+        add_column(frame, &(const smoe_column){.name = word, .words = text});
     }
 }
 
@@ -66,38 +66,34 @@ static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
     size_t c = frame->cells++;
     if (c >= frame->columns || strcmp(frame->column[c].name, name) != 0)
         frame_refuse(frame, "a row has a cell for no column,", name);
-    else if (frame->column[c].text != column->text)
-        frame_refuse(frame, column->text ? "a row has text for" : "a row has no text for", name);
+    else if (frame->column[c].words != column->words)
+        frame_refuse(frame, column->words ? "a row has text for" : "a row has no text for", name);
     return frame->failed ? NULL : &frame->datum[frame->rows * frame->columns + c];
 }
 
 smoe_column smoe_column_said(const smoe_column *given) {
     smoe_column column = *given;
     column.typed |= column.is_truth;
-    if (column.is_truth) column.string = column.truth ? "true" : "false";
+    if (column.is_truth) column.text = column.truth ? "true" : "false";
+    column.words |= column.text != NULL;
     return column;
 }
 
 /* A text that repeats the one above it, such as the name of a run, is stored once. */
-void smoe_frame_add(smoe_frame *frame, const smoe_column *given) {
+static void add_cell(smoe_frame *frame, const smoe_column *given) {
     const smoe_column column = smoe_column_said(given);
     smoe_datum *cell = next_cell(frame, &column);
     if (!cell) return;
-    const char *text = column.string;
-    const char *above = column.text && frame->rows ? (cell - frame->columns)->text : NULL;
-    if (!column.text)
+    const char *text = column.text;
+    const char *above = column.words && frame->rows ? (cell - frame->columns)->text : NULL;
+    if (!column.words)
         cell->number = column.number;
     else
         cell->text = above && text && !strcmp(above, text) ? above : smoe_frame_keep(frame, text);
 }
 
-void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
-    for (size_t i = 0; i < cells; i++)
-        smoe_frame_add(frame, &(const smoe_column){.name = cell[i].column,
-                                                   .text = cell[i].text != NULL,
-                                                   .string = cell[i].text,
-                                                   .number = cell[i].number});
-    smoe_frame_end(frame);
+void smoe_frame_add(smoe_frame *frame, const smoe_column *cell, size_t cells) {
+    for (size_t i = 0; i < cells; i++) add_cell(frame, &cell[i]);
 }
 
 void smoe_frame_end(smoe_frame *frame) {
@@ -132,12 +128,12 @@ size_t smoe_frame_find(const smoe_frame *frame, const char *name) {
 }
 
 double smoe_frame_number_at(const smoe_frame *frame, size_t row, size_t column) {
-    assert(row < frame->rows && column < frame->columns && !frame->column[column].text);
+    assert(row < frame->rows && column < frame->columns && !frame->column[column].words);
     return frame->datum[row * frame->columns + column].number;
 }
 
 const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t column) {
-    assert(row < frame->rows && column < frame->columns && frame->column[column].text);
+    assert(row < frame->rows && column < frame->columns && frame->column[column].words);
     return frame->datum[row * frame->columns + column].text;
 }
 
@@ -169,7 +165,7 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
             const smoe_datum *datum = r ? &frame->datum[(r - 1) * frame->columns + c] : NULL;
             if (!datum)
                 frame_put_text(out, column->name);
-            else if (column->text)
+            else if (column->words)
                 frame_put_text(out, datum->text ? datum->text : "");
             else if (isfinite(datum->number))
                 fprintf(out, "%.*g", smoe_text_digits(datum->number, 15), datum->number);
@@ -188,7 +184,7 @@ int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
 
 const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum) {
     const char *none = column->none ? column->none : "-", *format = column->format;
-    if (column->text) return datum.text ? datum.text : none;
+    if (column->words) return datum.text ? datum.text : none;
     if (isnan(datum.number)) return none;
     if (format && !strchr(format, '%'))
         return datum.number > 0 ? smoe_text_si(buf, size, datum.number, format) : none;
@@ -200,9 +196,9 @@ const char *smoe_column_print(char *buf, size_t size, const smoe_column *column,
 
 /* A value in JSON, or NULL where it is left out. */
 static json_t *column_json(const smoe_column *column, smoe_datum datum) {
-    bool none = column->text ? !datum.text : !isfinite(datum.number);
+    bool none = column->words ? !datum.text : !isfinite(datum.number);
     if (none) return column->optional ? NULL : json_null();
-    if (!column->text) return smoe_json_of_number(datum.number);
+    if (!column->words) return smoe_json_of_number(datum.number);
     return column->typed ? smoe_json_of_text(datum.text) : smoe_json_text(datum.text);
 }
 

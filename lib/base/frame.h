@@ -3,12 +3,9 @@
  * drawn as figures. Columns hold numbers or text, and say where and how they are shown. Every row
  * is checked against the columns. A wrong row is remembered and reported when the frame is written.
  *
- * Either the columns are given first, and rows as a whole; or each cell is added with its column:
- * the first row makes the columns, and those after it must have the same. Then a column is written
- * once:
- *     smoe_cell_text(frame, "metric", name);
- *     smoe_cell_number(frame, "p", p, .format = "%.2g");
- *     smoe_frame_end(frame);
+ * A cell is written with its column. If the columns were not given before, the first row makes
+ * them, and those after it must have the same. So a column is written once:
+ *     smoe_frame_put(frame, {"metric", .text = name}, {"p", .number = p, .format = "%.2g"});
  */
 #pragma once
 
@@ -32,30 +29,26 @@ enum {
     SMOE_IN_PRINT = SMOE_IN_TEXT | SMOE_IN_MARKDOWN
 };
 
-/* A column, or a single fact (base/result.h). */
+/* A column, a cell with its column, or a single fact (base/result.h). */
 typedef struct smoe_column {
-    const char *name;    /* NULL: it is only printed */
-    bool text;           /* else numbers */
-    unsigned where;      /* 0: everywhere */
-    const char *heading; /* where it is printed; NULL: its name */
-    const char *format;  /* of printed numbers: printf's, or a unit ("FLOP", "B", "") for numbers
+    const char *name;     /* NULL: it is only printed */
+    double number;        /* the value of a cell or a fact; NAN: none */
+    const char *text;     /* or this one; for a text that may be NULL, none, see SMOE_TEXT_OF */
+    bool words;           /* it is of text and not of numbers; also where it has a text */
+    unsigned where;       /* 0: everywhere */
+    const char *heading;  /* where it is printed; NULL: its name */
+    const char *format;   /* of printed numbers: printf's, or a unit ("FLOP", "B", "") for numbers
                             with a prefix; NULL: "%.6g"; borrowed */
-    const char *none;    /* printed where there is no value; NULL: "-"; borrowed */
-    const char *path;    /* in JSON, with the objects around it: "bytes:weights"; NULL: its name */
-    bool plain;          /* a name from outside: a ":" in it is a character like others */
-    bool typed;          /* text that JSON has as the number or boolean that it says */
-    bool optional;       /* JSON leaves it out where there is no value; else it is null */
-    double number;       /* the value of a cell that is added with its column, or of a fact */
-    const char *string;
-    bool truth, is_truth; /* the value is `truth`, and not `string` */
+    const char *none;     /* printed where there is no value; NULL: "-"; borrowed */
+    const char *path;     /* in JSON, with the objects around it: "bytes:weights"; NULL: its name */
+    bool plain;           /* a name from outside: a ":" in it is a character like others */
+    bool typed;           /* text that JSON has as the number or boolean that it says */
+    bool optional;        /* JSON leaves it out where there is no value; else it is null */
+    bool truth, is_truth; /* the value is `truth`, and not `text` */
 } smoe_column;
-
-/* A cell of a row that is being put: with text for a column of text, else a number. */
-typedef struct smoe_frame_cell {
-    const char *column;
-    double number; /* NAN: none */
-    const char *text;
-} smoe_frame_cell;
+/* Members of a cell or a fact: a text that may be NULL; a truth. */
+#define SMOE_TEXT_OF(...) .words = true, .text = __VA_ARGS__
+#define SMOE_TRUTH_OF(...) .is_truth = true, .truth = __VA_ARGS__
 
 typedef struct smoe_frame {
     const char *name;    /* "dispatch_bands": of its file, and of its member in JSON; borrowed */
@@ -87,28 +80,19 @@ void smoe_frame_free(smoe_frame *frame);
 /* A copy that lives as long as the frame; of NULL NULL. */
 const char *smoe_frame_keep(smoe_frame *frame, const char *text);
 
-/* Adds a row: a cell for each column, in their order; text is copied. A cell that is missing, has
- * no column or is of the other kind makes the frame fail. */
-void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells);
-/* The same with the cells written out:
- * smoe_frame_put(f, {"run", .text = name}, {"block", .number = 3}). */
-#define smoe_frame_put(frame, ...)                                \
-    smoe_frame_row(frame, (const smoe_frame_cell[]){__VA_ARGS__}, \
-                   sizeof((const smoe_frame_cell[]){__VA_ARGS__}) / sizeof(smoe_frame_cell))
-
-/* Adds the next cell of a row, with its column: the name, the value, and other members of
- * smoe_column. Text is copied; NULL and NAN: no value. */
-#define smoe_cell_number(frame, label, ...) \
-    smoe_frame_add(frame, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+/* Adds the next cells of a row, in the order of the columns; text is copied. A cell that is missing,
+ * has no column or is of the other kind makes the frame fail. */
+void smoe_frame_add(smoe_frame *frame, const smoe_column *cell, size_t cells);
+#define smoe_frame_cells(frame, ...)                          \
+    smoe_frame_add(frame, (const smoe_column[]){__VA_ARGS__}, \
+                   sizeof((const smoe_column[]){__VA_ARGS__}) / sizeof(smoe_column))
+#define smoe_cell_number(frame, label, ...) smoe_frame_cells(frame, {label, .number = __VA_ARGS__})
 #define smoe_cell_text(frame, label, ...) \
-    smoe_frame_add(frame, &(const smoe_column){.name = label, SMOE_TEXT_OF(__VA_ARGS__)})
-#define smoe_cell_truth(frame, label, ...) \
-    smoe_frame_add(frame, &(const smoe_column){.name = label, SMOE_TRUTH_OF(__VA_ARGS__)})
-#define SMOE_TEXT_OF(...) .text = true, .string = __VA_ARGS__
-#define SMOE_TRUTH_OF(...) .text = true, .is_truth = true, .truth = __VA_ARGS__
-void smoe_frame_add(smoe_frame *frame, const smoe_column *column);
-/* The row is complete. And one that is not on the screen. */
+    smoe_frame_cells(frame, {label, SMOE_TEXT_OF(__VA_ARGS__)})
+/* The row is complete. The same after its last cells, or all of them. And one that is not on the
+ * screen. */
 void smoe_frame_end(smoe_frame *frame);
+#define smoe_frame_put(frame, ...) (smoe_frame_cells(frame, __VA_ARGS__), smoe_frame_end(frame))
 void smoe_frame_end_hidden(smoe_frame *frame);
 
 /* SMOE_RUNTIME where the frame has failed, saying why. */

@@ -28,17 +28,21 @@ void smoe_result_free(smoe_result *result) {
     *result = (smoe_result){0};
 }
 
-void smoe_result_fact(smoe_result *result, const smoe_column *given) {
+static void add_fact(smoe_result *result, const smoe_column *given) {
     const smoe_column fact = smoe_column_said(given);
     smoe_item *item = add_item(result, SMOE_ITEM_FACT, fact.name);
     item->fact = fact;
     item->fact.name = item->key;
     item->fact.heading = item->heading = smoe_alloc_text(fact.heading);
     if (!fact.where) item->fact.where = SMOE_IN_FILES | (fact.heading ? SMOE_IN_PRINT : 0);
-    if (fact.text)
-        item->datum.text = item->text = smoe_alloc_text(fact.string);
+    if (fact.words)
+        item->datum.text = item->text = smoe_alloc_text(fact.text);
     else
         item->datum.number = fact.number;
+}
+
+void smoe_result_add(smoe_result *result, const smoe_column *fact, size_t facts) {
+    for (size_t i = 0; i < facts; i++) add_fact(result, &fact[i]);
 }
 
 void smoe_result_numbers(smoe_result *result, const char *key, const double *value, size_t count) {

@@ -15,16 +15,18 @@ typedef struct smoe_result {
 
 void smoe_result_free(smoe_result *result);
 
-/* A fact: its key in JSON, with the objects around it ("bytes:weights"), its value, and other
- * members of smoe_column. It is printed as a line of its own where it has a heading. Text is
- * copied; NAN and NULL: no value; where there is none, no line is printed. */
+/* Facts, each with its key in JSON, with the objects around it ("bytes:weights"), its value, and
+ * other members of smoe_column: {"steps", .number = n}, {"bytes:weights", .number = b}. It is
+ * printed as a line of its own where it has a heading. Text is copied; NAN and NULL: no value; where
+ * there is none, no line is printed. */
+void smoe_result_add(smoe_result *result, const smoe_column *fact, size_t facts);
+#define smoe_result_facts(result, ...)                          \
+    smoe_result_add(result, (const smoe_column[]){__VA_ARGS__}, \
+                    sizeof((const smoe_column[]){__VA_ARGS__}) / sizeof(smoe_column))
 #define smoe_fact_number(result, label, ...) \
-    smoe_result_fact(result, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+    smoe_result_facts(result, {label, .number = __VA_ARGS__})
 #define smoe_fact_text(result, label, ...) \
-    smoe_result_fact(result, &(const smoe_column){.name = label, SMOE_TEXT_OF(__VA_ARGS__)})
-#define smoe_fact_truth(result, label, ...) \
-    smoe_result_fact(result, &(const smoe_column){.name = label, SMOE_TRUTH_OF(__VA_ARGS__)})
-void smoe_result_fact(smoe_result *result, const smoe_column *fact);
+    smoe_result_facts(result, {label, SMOE_TEXT_OF(__VA_ARGS__)})
 
 /* In JSON alone: a list of numbers; a list of parts that is there without any; the members of an
  * object that was recorded as JSON. */

@@ -25,7 +25,7 @@ static bool has_values(const smoe_frame *frame, size_t c) {
     bool some = !frame->rows;
     for (size_t r = 0; r < frame->rows && !some; r++) {
         smoe_datum datum = frame->datum[r * frame->columns + c];
-        some = frame->column[c].text ? datum.text != NULL : !isnan(datum.number);
+        some = frame->column[c].words ? datum.text != NULL : !isnan(datum.number);
     }
     return some;
 }
@@ -142,7 +142,7 @@ void smoe_paper_wrap(FILE *out, const char *text, size_t at, const smoe_paper *p
 static const char *label_of(const smoe_item *item) {
     if (item->kind == SMOE_ITEM_LINE) return item->key;
     bool fact = item->kind == SMOE_ITEM_FACT && item->fact.where & SMOE_IN_TEXT;
-    bool none = item->fact.text ? !item->datum.text : isnan(item->datum.number);
+    bool none = item->fact.words ? !item->datum.text : isnan(item->datum.number);
     return fact && !none ? item->fact.heading : NULL;
 }
 
@@ -248,7 +248,7 @@ static void put_table(const smoe_frame *frame, FILE *out) {
             fputs(" |", out);
         }
         for (size_t c = 0; c < g.columns && !row; c++)
-            fputs(c ? g.column[c]->text ? " --- |" : " ---: |" : "\n| --- |", out);
+            fputs(c ? g.column[c]->words ? " --- |" : " ---: |" : "\n| --- |", out);
         fputc('\n', out);
     }
 }

@@ -39,19 +39,19 @@ static void add_value(smoe_frame *frame, const char *name, const char *heading,
                       const smoe_paired *p) {
     smoe_cell_number(frame, name, p->mean, .heading = heading, .format = "%+.4g");
     add_range(frame, "95% interval", p->mean, p->half);
-    smoe_cell_number(frame, "low", p->mean - p->half, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, "high", p->mean + p->half, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, "n", (double)p->n, .where = SMOE_IN_FILES);
+    smoe_frame_cells(frame, {"low", .number = p->mean - p->half, .where = SMOE_IN_FILES},
+                     {"high", .number = p->mean + p->half, .where = SMOE_IN_FILES},
+                     {"n", .number = p->n, .where = SMOE_IN_FILES});
 }
 
 /* The interval over seeds alone, and the number of images in the whole one. */
 static void add_seeds(smoe_frame *frame, const smoe_paired *p) {
     add_range(frame, "seeds alone", p->mean, p->seeds_half);
-    smoe_cell_number(frame, "images", (double)p->images, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, "seeds_low", p->mean - p->seeds_half, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, "seeds_high", p->mean + p->seeds_half, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, NULL, p->images ? (double)p->images : NAN, .heading = "images");
-    smoe_cell_number(frame, NULL, (double)p->n, .heading = "n");
+    smoe_frame_cells(frame, {"images", .number = p->images, .where = SMOE_IN_FILES},
+                     {"seeds_low", .number = p->mean - p->seeds_half, .where = SMOE_IN_FILES},
+                     {"seeds_high", .number = p->mean + p->seeds_half, .where = SMOE_IN_FILES},
+                     {NULL, .number = p->images ? (double)p->images : NAN, .heading = "images"},
+                     {NULL, .number = p->n, .heading = "n"});
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -60,19 +60,17 @@ static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
     SMOE_FREED char *name = smoe_primary_name(result->asked);
     char expected[64];
     snprintf(expected, sizeof expected, "within \xc2\xb1%g", result->margin);
-    smoe_cell_text(frame, "contrast", name);
-    smoe_cell_text(frame, "measure", result->asked->measure);
-    smoe_cell_text(frame, "expect", result->asked->expect, .where = SMOE_IN_FILES);
+    smoe_frame_cells(frame, {"contrast", .text = name}, {"measure", .text = result->asked->measure},
+                     {"expect", .text = result->asked->expect, .where = SMOE_IN_FILES});
     add_value(frame, "value", NULL, &result->paired);
-    smoe_cell_number(frame, "rows", (double)result->groups, .where = SMOE_IN_FILES);
+    smoe_cell_number(frame, "rows", result->groups, .where = SMOE_IN_FILES);
     add_seeds(frame, &result->paired);
-    smoe_cell_number(frame, "p", result->p, .format = "%.2g");
-    smoe_cell_number(frame, "adjusted", result->adjusted, .format = "%.2g");
-    smoe_cell_number(frame, "margin", result->margin, .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, NULL, isfinite(result->margin) ? expected : result->asked->expect,
-                   .heading = "expected");
-    smoe_cell_text(frame, "finding", smoe_finding_name(result->finding));
-    smoe_frame_end(frame);
+    smoe_frame_put(frame, {"p", .number = result->p, .format = "%.2g"},
+                   {"adjusted", .number = result->adjusted, .format = "%.2g"},
+                   {"margin", .number = result->margin, .where = SMOE_IN_FILES},
+                   {NULL, SMOE_TEXT_OF(isfinite(result->margin) ? expected : result->asked->expect),
+                    .heading = "expected"},
+                   {"finding", .text = smoe_finding_name(result->finding)});
 }
 
 static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
@@ -83,15 +81,17 @@ static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
     for (size_t c = 0; c < m->columns; c++)
         if (c != m->seed)
             smoe_tables_key(frame, m->column[c], NULL, smoe_difference_setting(&r->compared, d, c));
-    smoe_cell_text(frame, "reference", reference, .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "metric", m->metric[d->metric]);
+    smoe_frame_cells(frame, {"reference", SMOE_TEXT_OF(reference), .where = SMOE_IN_FILES},
+                     {"metric", .text = m->metric[d->metric]});
     frame->keys = frame->cells;
     add_value(frame, "difference", NULL, &d->paired);
-    smoe_cell_truth(frame, "distinguishable", d->paired.distinguishable, .where = SMOE_IN_FILES);
+    smoe_frame_cells(frame, {"distinguishable", SMOE_TRUTH_OF(d->paired.distinguishable),
+                             .where = SMOE_IN_FILES});
     add_seeds(frame, &d->paired);
-    smoe_cell_number(frame, "p", d->p, .where = SMOE_IN_FILES);
-    smoe_cell_number(frame, "margin", d->margin, .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "verdict", smoe_difference_verdict(verdict, sizeof verdict, d));
+    smoe_frame_cells(
+        frame, {"p", .number = d->p, .where = SMOE_IN_FILES},
+        {"margin", .number = d->margin, .where = SMOE_IN_FILES},
+        {"verdict", SMOE_TEXT_OF(smoe_difference_verdict(verdict, sizeof verdict, d))});
 }
 
 static void add_trend(smoe_frame *frame, const smoe_contrasts *r, size_t i) {
@@ -100,14 +100,14 @@ static void add_trend(smoe_frame *frame, const smoe_contrasts *r, size_t i) {
     for (size_t c = 0; c < m->columns; c++)
         if (c != m->seed)
             smoe_tables_key(frame, m->column[c], NULL, smoe_trend_setting(&r->trends, t, c));
-    smoe_cell_text(frame, "over", m->column[t->column], .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "metric", m->metric[t->metric]);
+    smoe_frame_cells(frame, {"over", .text = m->column[t->column], .where = SMOE_IN_FILES},
+                     {"metric", .text = m->metric[t->metric]});
     frame->keys = frame->cells;
     add_value(frame, "slope", "per doubling", &t->paired);
-    smoe_cell_number(frame, "rows", (double)t->groups, .where = SMOE_IN_FILES);
+    smoe_cell_number(frame, "rows", t->groups, .where = SMOE_IN_FILES);
     add_seeds(frame, &t->paired);
-    smoe_cell_number(frame, "p", t->p, .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "verdict", smoe_trend_direction(t));
+    smoe_frame_cells(frame, {"p", .number = t->p, .where = SMOE_IN_FILES},
+                     {"verdict", SMOE_TEXT_OF(smoe_trend_direction(t))});
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -74,7 +74,7 @@ static double number_at(const smoe_frame *f, size_t row, const char *column) {
 }
 
 static bool is_text(const smoe_frame *f, const char *column) {
-    return f->column[smoe_frame_find(f, column)].text;
+    return f->column[smoe_frame_find(f, column)].words;
 }
 
 static bool has_numbers(const smoe_frame *f, const char *const *needed, size_t row) {
@@ -165,7 +165,7 @@ static void say_row(const smoe_frame *f, const char *const *list, size_t row, si
         char one[160], buf[160];
         if (!strcmp(*list, "run"))
             say_run(f, column, smoe_frame_text_at(f, row, column), most, one, sizeof one);
-        else if (f->column[column].text)
+        else if (f->column[column].words)
             snprintf(one, sizeof one, "%s",
                      smoe_words_of(smoe_frame_text_at(f, row, column), buf, sizeof buf));
         else if (isfinite(smoe_frame_number_at(f, row, column)))
@@ -396,7 +396,7 @@ static void name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *
         if (r == f->rows) continue;
         smoe_plot_tick *tick = smoe_plot_add_tick(axis);
         tick->at = at;
-        if (f->column[what].text)
+        if (f->column[what].words)
             snprintf(tick->text, sizeof tick->text, "%s", smoe_frame_text_at(f, r, what));
         else
             snprintf(tick->text, sizeof tick->text, "%g", smoe_frame_number_at(f, r, what));

@@ -109,7 +109,7 @@ const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i) {
 }
 
 static bool same_cell(const smoe_frame *f, size_t column, size_t a, size_t b) {
-    if (f->column[column].text)
+    if (f->column[column].words)
         return !strcmp(smoe_frame_text_at(f, a, column), smoe_frame_text_at(f, b, column));
     double x = smoe_frame_number_at(f, a, column), y = smoe_frame_number_at(f, b, column);
     return x == y || (isnan(x) && isnan(y));

@@ -99,7 +99,7 @@ static bool put_condition(FILE *out, const smoe_plot *plot, const smoe_plot_rows
         if (!strcmp(rows->same[i], "run")) continue;
         fputs(some ? " && " : "", out);
         some = true;
-        if (f->column[column].text) {
+        if (f->column[column].words) {
             fprintf(out, "strcol(\"%s\") eq ", rows->same[i]);
             smoe_gnuplot_text(out, smoe_frame_text_at(f, rows->first, column));
         } else if (isfinite(smoe_frame_number_at(f, rows->first, column))) {

@@ -9,7 +9,7 @@ static void put_heading(smoe_page *page, const char *scope, const char *name) {
 }
 
 static void report_put_cell(smoe_page *page, const smoe_frame *f, size_t row, size_t column) {
-    if (f->column[column].text) {
+    if (f->column[column].words) {
         smoe_page_html(page, "<td class=\"text\">%s</td>", smoe_frame_text_at(f, row, column));
         return;
     }

@@ -167,7 +167,7 @@ static json_t *values_json(const double *value, size_t rows) {
 }
 
 static json_t *packed_column(const smoe_frame *f, size_t column) {
-    json_t *names = f->column[column].text ? json_array() : NULL;
+    json_t *names = f->column[column].words ? json_array() : NULL;
     SMOE_FREED double *value =
         names ? index_names(names, f, column) : smoe_alloc(f->rows + 1, sizeof *value);
     for (size_t r = 0; !names && r < f->rows; r++) value[r] = smoe_frame_number_at(f, r, column);

@@ -94,17 +94,15 @@ const smoe_counter smoe_counter_means = {
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, &smoe_counter_means, l);
     double scale = smoe_plan_scale(&smoe_model_router(r->subject.model, l)->plan);
-    smoe_frame_cell cell[2 + PARTS + 1] = {{"run", .text = r->subject.run},
-                                           {"block", .number = smoe_inspect_block(r, l)}};
+    smoe_frame_cells(frame, {"run", .text = r->subject.run},
+                     {"block", .number = smoe_inspect_block(r, l)});
     for (size_t k = 0; k < PARTS; k++) {
         double tokens = (double)(is_of_slots(k) ? m->mixed : m->tokens);
-        cell[2 + k] =
-            (smoe_frame_cell){smoe_metric_name(parts[k]),
-                              .number = tokens > 0 ? smoe_exact_value(m->sum[k]) / tokens : 0};
+        smoe_cell_number(frame, smoe_metric_name(parts[k]),
+                         tokens > 0 ? smoe_exact_value(m->sum[k]) / tokens : 0);
     }
-    cell[2 + PARTS] =
-        (smoe_frame_cell){smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN};
-    smoe_frame_row(frame, cell, 2 + PARTS + 1);
+    smoe_frame_put(frame,
+                   {smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN});
 }
 
 /* ---- over training --------------------------------------------------------------------------- */

@@ -150,15 +150,14 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
                        const smoe_counter *counter) {
     const cumulative *c = smoe_inspect_state(r, counter, l);
     for (size_t k = 0; k < c->ranks; k++) {
-        smoe_frame_cell cell[4 + PERCENTILES] = {
-            {"run", .text = r->subject.run},
-            {"block", .number = smoe_inspect_block(r, l)},
-            {"rank", .number = (double)rank_at(c, k) + 1},
-            {"mean", .number = smoe_exact_value(c->total[k]) / (double)c->lists}};
+        smoe_frame_cells(frame, {"run", .text = r->subject.run},
+                         {"block", .number = smoe_inspect_block(r, l)},
+                         {"rank", .number = rank_at(c, k) + 1},
+                         {"mean", .number = smoe_exact_value(c->total[k]) / (double)c->lists});
         for (size_t p = 0; p < PERCENTILES; p++)
-            cell[4 + p] = (smoe_frame_cell){percentiles[p].column,
-                                            .number = percentile(c, k, percentiles[p].permille)};
-        smoe_frame_row(frame, cell, 4 + PERCENTILES);
+            smoe_cell_number(frame, percentiles[p].column,
+                             percentile(c, k, percentiles[p].permille));
+        smoe_frame_end(frame);
     }
 }
 

@@ -282,7 +282,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
         if (done > most) most = done;
         if (r->measured->metrics) smoe_cell_number(frame, NULL, (double)done, .heading = "n");
         if (x != SIZE_MAX && y != SIZE_MAX)
-            smoe_cell_truth(frame, "front", smoe_results_on_front(r, g, x, y));
+            smoe_frame_cells(frame, {"front", SMOE_TRUTH_OF(smoe_results_on_front(r, g, x, y))});
         smoe_frame_end(frame);
     }
     if (most > 1) smoe_result_line(result, NULL, "mean \xc2\xb1 standard deviation, over n seeds");
@@ -313,8 +313,8 @@ static void add_open(smoe_result *result, const smoe_sweep *sweep) {
 void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
     bool trials = r->trained == r->sweep->columns; /* else their evaluations */
     if (all && trials) {
-        smoe_fact_text(result, "sweep", r->sweep->name);
-        smoe_fact_text(result, "dir", r->sweep->dir);
+        smoe_result_facts(result, {"sweep", SMOE_TEXT_OF(r->sweep->name)},
+                          {"dir", SMOE_TEXT_OF(r->sweep->dir)});
         results_add_cells(result, r->sweep);
     }
     if (trials && r->contrasts.seen) smoe_fact_text(result, "seen", r->contrasts.seen);

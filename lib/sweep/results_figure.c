@@ -345,14 +345,12 @@ static size_t cells_key(const smoe_sweep *sweep, const char *text, const char **
 
 /* A row for a group: its panel, its place in it, and the mean of the metric. */
 static void add_cell(smoe_frame *frame, const figure *f, size_t group, const char *panel) {
-    smoe_cell_text(frame, "run", panel);
-    smoe_cell_number(frame, "column", figure_rank_of(f, group, f->x));
-    smoe_cell_number(frame, "row", figure_rank_of(f, group, f->y));
-    smoe_cell_text(frame, f->sweep->column[f->x], group_value(f, group, f->x));
-    smoe_cell_text(frame, f->sweep->column[f->y], group_value(f, group, f->y));
-    smoe_cell_number(frame, f->m->metric[f->metric],
-                     smoe_measures_stats(f->m, group, f->metric).mean);
-    smoe_frame_end(frame);
+    smoe_frame_put(
+        frame, {"run", .text = panel}, {"column", .number = figure_rank_of(f, group, f->x)},
+        {"row", .number = figure_rank_of(f, group, f->y)},
+        {f->sweep->column[f->x], .text = group_value(f, group, f->x)},
+        {f->sweep->column[f->y], .text = group_value(f, group, f->y)},
+        {f->m->metric[f->metric], .number = smoe_measures_stats(f->m, group, f->metric).mean});
 }
 
 /* The metric as colours over x and y, a panel for what else differs: DIR/NAME.gp, .svg, and the
@@ -449,9 +447,10 @@ static int write_curves(const figure *f, const smoe_curves *records, char *const
         for (size_t k = 0; first && k < first->points; k++) {
             for (size_t c = 0; c < sweep->columns; c++)
                 smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c]);
-            smoe_cell_number(frame, cost,
-                             flops == SIZE_MAX ? NAN : f->m->value[i * f->m->metrics + flops]);
-            smoe_cell_number(frame, smoe_metrics[SMOE_METRIC_STEP].name, first->step[k]);
+            smoe_frame_cells(
+                frame,
+                {cost, .number = flops == SIZE_MAX ? NAN : f->m->value[i * f->m->metrics + flops]},
+                {smoe_metrics[SMOE_METRIC_STEP].name, .number = first->step[k]});
             for (size_t n = 0; n < names; n++)
                 smoe_cell_number(
                     frame, name[n],

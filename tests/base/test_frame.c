@@ -118,11 +118,11 @@ static void columns_of_the_first_row(void **state) {
 /* A row that does not match its table by name and kind is never put. The table is then not
  * written, and the message says what is wrong. Later rows change nothing. */
 static void wrong_rows(void **state) {
-    static const smoe_frame_cell run = {"run", .text = "a"}, size = {"size", .number = 1},
-                                 share = {"share", .number = 2};
+    static const smoe_column run = {"run", .text = "a"}, size = {"size", .number = 1},
+                             share = {"share", .number = 2};
     const struct {
         const char *message;
-        smoe_frame_cell cell[4];
+        smoe_column cell[4];
         size_t cells;
     } rows[] = {
         {"the table sizes: a row has no cell for 'share'", {run, size}, 2},
@@ -141,8 +141,9 @@ static void wrong_rows(void **state) {
         smoe_err err = {0};
         fill(&frame);
         assert_int_equal(smoe_frame_check(&frame, &err), 0);
-        smoe_frame_row(&frame, rows[i].cell, rows[i].cells);
-        smoe_frame_row(&frame, (const smoe_frame_cell[]){run, size, share}, 3);
+        smoe_frame_add(&frame, rows[i].cell, rows[i].cells);
+        smoe_frame_end(&frame);
+        smoe_frame_put(&frame, run, size, share);
         assert_int_equal(frame.rows, 3);
         assert_int_equal(smoe_frame_csv(&frame, path, &err), -1);
         assert_int_equal(err.code, SMOE_RUNTIME);
@@ -229,7 +230,7 @@ static void frames_of_inspect(void **state) {
         assert_ptr_equal(smoe_frames_find(frames, count, f->name), f);
         assert_true(strlen(f->title) > 3 && strlen(f->caption) > 10 && f->columns > 2);
         assert_string_equal(f->column[0].name, "run");
-        assert_true(f->column[0].text);
+        assert_true(f->column[0].words);
         for (size_t c = 0; c < f->columns; c++)
             assert_int_equal(smoe_frame_find(f, f->column[c].name), c);
     }

@@ -19,7 +19,7 @@ static void add_run(smoe_frame *frame, const char *run, const char *experts, dou
     smoe_cell_number(frame, "bytes", 1e3 * (double)n, .heading = "memory", .format = "B");
     smoe_cell_number(frame, "n", (double)n, .where = SMOE_IN_FILES);
     smoe_cell_number(frame, NULL, NAN, .heading = "never");
-    smoe_cell_truth(frame, "good", n > 1, .where = SMOE_IN_JSON);
+    smoe_frame_cells(frame, {"good", SMOE_TRUTH_OF(n > 1), .where = SMOE_IN_JSON});
 }
 
 static void fill(smoe_result *result) {
@@ -28,7 +28,7 @@ static void fill(smoe_result *result) {
     smoe_fact_number(result, "bytes:weights", 7);
     smoe_fact_number(result, "bytes:all", NAN);
     smoe_fact_number(result, "left", NAN, .optional = true, .heading = "left out");
-    smoe_fact_truth(result, "same", true);
+    smoe_result_facts(result, {"same", SMOE_TRUTH_OF(true)});
     smoe_result_numbers(result, "list", (const double[]){1, 2, NAN}, 3);
     smoe_result_list(result, "empty");
     smoe_result *object = smoe_result_object(result, "object");

@@ -180,7 +180,7 @@ static json_t *value_at(json_t *column, size_t r) {
 }
 
 static void check_cell(const smoe_frame *f, size_t r, size_t c, json_t *value) {
-    if (f->column[c].text) {
+    if (f->column[c].words) {
         assert_string_equal(json_string_value(value), smoe_frame_text_at(f, r, c));
         return;
     }

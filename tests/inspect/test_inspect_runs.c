@@ -189,7 +189,7 @@ static void same_frames(const inspect_fixture *a, const inspect_fixture *b) {
         const smoe_frame *one = &a->frame[i], *other = &b->frame[i];
         assert_int_equal(one->rows, other->rows);
         for (size_t k = 0; k < one->rows * one->columns; k++)
-            if (one->column[k % one->columns].text)
+            if (one->column[k % one->columns].words)
                 assert_string_equal(one->datum[k].text, other->datum[k].text);
             else
                 assert_memory_equal(&one->datum[k].number, &other->datum[k].number, sizeof(double));

@@ -22,12 +22,12 @@ static void fill_runs(smoe_frame *f, const char *run, const char *router) {
 
 /* A rank of the bands: all columns but the first three are a quarter of it. */
 static void fill_bands(smoe_frame *f, size_t block, double rank) {
-    smoe_frame_cell cell[15] = {
+    smoe_column cell[15] = {
         {"run", .text = SAMPLE_RUN}, {"block", .number = (double)block}, {"rank", .number = rank}};
     assert_int_equal(f->columns, 15);
-    for (size_t c = 3; c < 15; c++)
-        cell[c] = (smoe_frame_cell){f->column[c].name, .number = rank / 4};
-    smoe_frame_row(f, cell, 15);
+    for (size_t c = 3; c < 15; c++) cell[c] = (smoe_column){f->column[c].name, .number = rank / 4};
+    smoe_frame_add(f, cell, 15);
+    smoe_frame_end(f);
 }
 
 static void fill_soft(smoe_frame *frame, size_t block) {
