@@ -6,7 +6,6 @@
 #include "math/kernels.h"
 #include "store/env.h"
 
-#include <math.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 #include "store/model_file.h"
 
 #include <errno.h>
-#include <math.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "opt.h"
-#include "base/alloc.h" /* with the next two, what most commands use */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/result.h"

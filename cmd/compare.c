@@ -8,8 +8,6 @@
 #include "store/run_compare.h"
 #include "train/evaluate.h"
 
-#include <math.h>
-
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
     const char *arg;

@@ -4,7 +4,6 @@
 #include "spec/sources.h"
 
 #include <ctype.h>
-#include <math.h>
 
 typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;

@@ -9,7 +9,6 @@
 #include "train/scores.h"
 #include "train/superclasses.h"
 
-#include <math.h>
 #include <sys/stat.h>
 
 /*

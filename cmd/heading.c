@@ -3,8 +3,6 @@
 #include "spec/schema.h"
 #include "spec/sources.h"
 
-#include <math.h>
-
 void smoe_heading_print(smoe_result *lines, const smoe_options *options) {
     smoe_paper paper = smoe_cmd_paper(options, stderr);
     paper.labels = 10; /* what is printed later is below */

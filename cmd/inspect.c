@@ -9,8 +9,6 @@
 #include "draw/overlay.h"
 #include "inspect/inspect.h"
 
-#include <math.h>
-
 enum { IMAGES = 8 }; /* that are kept whole, evenly over the split, unless --images names them */
 
 /* One run; its model is freed once its rows are in the tables. */

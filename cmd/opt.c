@@ -1,6 +1,5 @@
 /* The option and command tables, and the parser that uses them; see opt.h. help.c prints them. */
 #include "opt.h"
-#include "base/alloc.h"
 #include "spec/spec.h"
 
 #include <ctype.h>

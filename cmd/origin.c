@@ -1,6 +1,5 @@
 /* The provenance of a page; see origin.h. */
 #include "origin.h"
-#include "base/alloc.h"
 #include "store/env.h"
 
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {

@@ -3,7 +3,6 @@
 #include "data/scan.h"
 #include "vit/model.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { TOP = 5 };

@@ -1,7 +1,6 @@
 /* When options have an effect, and which words name a command: the table rules.def, and the check
  * of a command line against it; see opt.h. */
 #include "opt.h"
-#include "base/alloc.h"
 
 const smoe_rule smoe_option_rules[] = {
 #define ALWAYS(commands, names) {names, SMOE_RULE_ALWAYS, "", "", commands},

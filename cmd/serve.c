@@ -10,7 +10,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <math.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <poll.h>

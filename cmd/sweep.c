@@ -14,7 +14,6 @@
 #include "sweep/start.h"
 #include "sweep/sweep_plan.h"
 
-#include <math.h>
 #include <unistd.h>
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */

@@ -19,7 +19,6 @@
 #include "tensors/init_map.h"
 #include "train/moments_init.h"
 
-#include <math.h>
 #include <time.h>
 
 /* ---- which spec, which directory ------------------------------------------------------------- */

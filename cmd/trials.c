@@ -9,7 +9,6 @@
 
 #include <float.h>
 #include <limits.h>
-#include <math.h>
 #include <unistd.h>
 
 /* ---- the summary ----------------------------------------------------------------------------- */

@@ -12,7 +12,6 @@
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
-#include <math.h>
 #include <unistd.h>
 
 typedef struct shown {

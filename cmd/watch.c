@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "store/curves.h"
 
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <termios.h>

@@ -4,7 +4,6 @@
  * because it implements the public header. It only calls the other rooms, which do the work.
  */
 #include "data/dataset.h"
-#include "base/alloc.h"
 #include "bench/cost.h"
 #include "data/decode.h"
 #include "base/file.h"
@@ -19,8 +18,6 @@
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 #include "train/task.h"
-
-#include <math.h>
 
 const char *smoe_version(void) {
     return SMOE_VERSION;

@@ -4,8 +4,6 @@
 #include "sweep/results.h"
 #include "sweep/runner.h"
 
-#include <math.h>
-
 typedef struct listener {
     const smoe_sweep *sweep;
     const smoe_sweep_settings *settings;

@@ -16,9 +16,11 @@
  */
 #pragma once
 
+#include "base/alloc.h"
 #include "smoe/smoe.h"
 
-#include <stdio.h> /* with the next two, the parts of the C library that most files use */
+#include <math.h> /* with the next three, the parts of the C library that many files use */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

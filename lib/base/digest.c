@@ -1,6 +1,5 @@
 /* Digests by libxxhash; see digest.h. */
 #include "base/digest.h"
-#include "base/alloc.h"
 
 #include <assert.h>
 #include <inttypes.h>

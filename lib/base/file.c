@@ -1,7 +1,6 @@
 /* Whole files, links and folders: see file.h. Every return value of the system is checked here, so
  * that a full disk is reported where it happens. */
 #include "base/file.h"
-#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/process.h"
 

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "base/base.h"
 
 #include <jansson.h>

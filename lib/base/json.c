@@ -1,10 +1,8 @@
 /* JSON as text; see json.h. */
 #include "base/json.h"
-#include "base/alloc.h"
 #include "base/base.h"
 #include "base/file.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 json_t *smoe_json_of_number(double x) {

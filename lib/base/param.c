@@ -1,6 +1,5 @@
 /* The parameter table and its slabs; see param.h. */
 #include "base/param.h"
-#include "base/alloc.h"
 #include "base/rng.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* Protocol buffers; see protobuf.h. A field is its number and kind, then its value: a number in
  * groups of seven bits, eight or four bytes, or a length and so many bytes. */
 #include "base/protobuf.h"
-#include "base/alloc.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are written as they lie");
 

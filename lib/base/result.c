@@ -1,6 +1,5 @@
 /* Results, and as JSON and files; see result.h. result_print.c has those for people. */
 #include "base/result.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 

@@ -1,8 +1,5 @@
 /* Results for people: as text and in Markdown; see result.h. */
 #include "base/result.h"
-#include "base/alloc.h"
-
-#include <math.h>
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

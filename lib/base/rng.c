@@ -1,7 +1,6 @@
 /* Keyed random streams over Random123's Philox; see rng.h. */
 #include "base/rng.h"
 
-#include <math.h>
 #include <Random123/philox.h>
 
 smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64_t step,

@@ -1,8 +1,5 @@
 /* Words of command lines; see shell.h. */
 #include "base/shell.h"
-#include "base/alloc.h"
-
-#include <string.h>
 
 char *smoe_shell_word(const char *text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -1,9 +1,7 @@
 /* Words and numbers as text: nearest words for error messages, sizes for people. */
-#include "base/alloc.h"
 #include "base/base.h"
 
 #include <locale.h>
-#include <math.h>
 #include <stdarg.h>
 
 size_t smoe_text_distance(const char *a, const char *b) {

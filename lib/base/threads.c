@@ -1,8 +1,6 @@
 /* Threads through OpenMP; see threads.h. */
 #include "base/threads.h"
 
-#include "base/alloc.h"
-
 #include <omp.h>
 #include <pthread.h>
 

@@ -1,6 +1,5 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
-#include "base/alloc.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "math/blas.h"
@@ -11,7 +10,6 @@
 #include "tensors/params_io.h"
 #include "train/step.h"
 
-#include <math.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>

@@ -22,8 +22,6 @@
 #include "train/optim.h"
 #include "train/step.h"
 
-#include <math.h>
-
 /* `again`: forward passes of a step beside its own. */
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
     double rest = 0, idle = 0;             /* elementwise */

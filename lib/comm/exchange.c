@@ -1,6 +1,5 @@
 /* Exchanges of bytes with another process, at once or by a thread in the background; see comm.h. */
 #include "comm/comm.h"
-#include "base/alloc.h"
 
 #include <assert.h>
 #include <pthread.h>

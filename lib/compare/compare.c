@@ -1,10 +1,7 @@
 /* Groups compared with a reference; see compare.h. */
 #include "compare/compare.h"
-#include "base/alloc.h"
 #include "compare/contrast.h"
 #include "spec/metrics.h"
-
-#include <math.h>
 
 /* ---- the check ------------------------------------------------------------------------------- */
 

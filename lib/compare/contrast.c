@@ -1,10 +1,7 @@
 /* Weighted sums over groups, by seed and by image; see contrast.h. */
 #include "compare/contrast.h"
-#include "base/alloc.h"
 #include "compare/outcomes.h"
 #include "spec/metrics.h"
-
-#include <math.h>
 
 typedef struct contrast {
     const smoe_measures *m;

@@ -1,8 +1,5 @@
 /* Tables of measurements; see measures.h. */
 #include "compare/measures.h"
-#include "base/alloc.h"
-
-#include <math.h>
 
 void smoe_measures_open(smoe_measures *m) {
     m->group = smoe_alloc(m->runs + 1, sizeof *m->group);

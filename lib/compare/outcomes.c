@@ -1,11 +1,8 @@
 /* Reading the outcomes of test images; see outcomes.h. */
 #include "compare/outcomes.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "tensors/npy.h"
-
-#include <math.h>
 
 int smoe_outcomes_column(const char *metric) {
     switch (smoe_metric_of_column(metric, NULL)) {

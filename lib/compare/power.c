@@ -1,8 +1,6 @@
 /* Power by numerical integration; see power.h. */
 #include "compare/power.h"
 
-#include <math.h>
-
 static double normal_cdf(double x) {
     return erfc(-x / sqrt(2)) / 2;
 }

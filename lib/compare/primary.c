@@ -1,10 +1,7 @@
 /* Primary contrasts; see primary.h. */
 #include "compare/primary.h"
-#include "base/alloc.h"
 #include "compare/contrast.h"
 #include "spec/metrics.h"
-
-#include <math.h>
 
 /* ---- which combinations ---------------------------------------------------------------------- */
 

@@ -1,10 +1,8 @@
 /* Reading settings; see settings.h. */
 #include "compare/settings.h"
-#include "base/alloc.h"
 #include "spec/metrics.h"
 
 #include <ctype.h>
-#include <math.h>
 
 void smoe_settings_free(smoe_settings *s) {
     for (size_t i = 0; i < s->count; i++) {

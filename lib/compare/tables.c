@@ -1,9 +1,6 @@
 /* Tables of contrasts; see tables.h. */
 #include "compare/tables.h"
 #include "compare/outcomes.h"
-#include "spec/spec.h"
-
-#include <math.h>
 
 enum { MOST_ROWS = 12 }; /* groups up to which contrasts of every metric are on the screen */
 

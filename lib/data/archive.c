@@ -1,6 +1,5 @@
 /* Files in directories and archives, see archive.h. */
 #include "data/archive.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/limits.h"
 

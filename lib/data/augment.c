@@ -8,8 +8,6 @@
  */
 #include "data/augment.h"
 
-#include <math.h>
-
 /* ---- geometry -------------------------------------------------------------------------------- */
 
 /* Output (x, y) shows the input at a*x + b*y + c, d*x + e*y + f, measured from the centre. */

@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 #include "data/image.h"

@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "data/decode.h"
 
-#include <math.h>
 #include <strings.h>
 
 static const smoe_decode_format *const formats[SMOE_IMAGE_KINDS] = {

@@ -2,7 +2,6 @@
  * JPEG files by libturbojpeg, see decode.h. Every warning is a failure, except about two faults
  * that change no pixel; the EXIF data have the orientation.
  */
-#include "base/alloc.h"
 #include "data/decode.h"
 
 #include <turbojpeg.h>

@@ -9,8 +9,6 @@
  */
 #include "data/folder.h"
 
-#include <math.h>
-
 typedef smoe_folder folder;
 typedef smoe_folder_image image;
 typedef smoe_folder_listing listing;

@@ -1,11 +1,9 @@
 /* Pictures in memory, see image.h. Sums of the resizing filter are in float over at most a few
  * hundred non-negative weights that sum to 1: far below half a grey level of error. */
 #include "data/image.h"
-#include "base/alloc.h"
 #include "base/threads.h"
 
 #include <assert.h>
-#include <math.h>
 
 int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
                      smoe_err *err) {

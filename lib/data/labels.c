@@ -6,7 +6,6 @@
  * image shows it.
  */
 #include "data/labels.h"
-#include "base/alloc.h"
 #include "base/file.h"
 
 #include <strings.h>

@@ -19,8 +19,6 @@
  */
 #include "data/dataset_source.h"
 
-#include <math.h>
-
 /* Part of the data set's definition: changing one changes all results. */
 enum { NOMINAL_TRAIN = 150000, NOMINAL_TEST = 10000, MOST_CELLS = 1024, LEVELS = 4096 };
 static const float amplitude = 40;

@@ -19,8 +19,6 @@
  */
 #include "data/dataset_source.h"
 
-#include <math.h>
-
 enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 9, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
 
 /* Part of the data set's definition, like every constant below: changing one changes all results.

@@ -4,8 +4,6 @@
 #include "data/dataset_source.h"
 #include "math/stats.h"
 
-#include <math.h>
-
 int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                      smoe_err *err) {
     smoe_spec view = *spec;

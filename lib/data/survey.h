@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 

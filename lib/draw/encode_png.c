@@ -1,6 +1,5 @@
 /* PNG files through libpng's simplified interface. */
 #include "draw/encode_png.h"
-#include "base/alloc.h"
 #include "base/file.h"
 
 #include <png.h>

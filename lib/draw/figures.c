@@ -3,8 +3,6 @@
 #include "draw/gnuplot.h"
 #include "spec/metrics.h"
 
-#include <math.h>
-
 /* ---- words ----------------------------------------------------------------------------------- */
 
 static const struct {

@@ -7,7 +7,6 @@
 #include "draw/encode_png.h"
 
 #include <errno.h>
-#include <math.h>
 
 enum {
     CHOSEN = 8,    /* units of a sheet, by rule */

@@ -1,10 +1,8 @@
 /* Writing a page of HTML; see page.h. */
 #include "draw/page.h"
-#include "base/alloc.h"
 #include "base/file.h"
 
 #include <assert.h>
-#include <math.h>
 #include <sha256.h>
 #include <stdarg.h>
 

@@ -1,8 +1,6 @@
 /* Functions for all drawings of a plot; see plot.h. */
 #include "draw/plot.h"
 
-#include <math.h>
-
 /* ---- colours --------------------------------------------------------------------------------- */
 
 /* Those of series are Okabe and Ito's, which are easy to distinguish, a little darker by day and

@@ -7,8 +7,7 @@
  */
 #pragma once
 
-#include "base/alloc.h" /* with the next one, what most files of this room use */
-#include "base/file.h"
+#include "base/file.h" /* what most files of this room use */
 #include "base/frame.h"
 
 /* ---- colours --------------------------------------------------------------------------------- */

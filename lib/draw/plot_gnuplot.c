@@ -7,8 +7,6 @@
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
 
-#include <math.h>
-
 /* Pixels, 96 per inch. The key is a strip below the title, as wide as the figure. */
 enum {
     PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */

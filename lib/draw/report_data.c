@@ -20,15 +20,12 @@
  *            combineMax [T]}, a byte being 255ths of the row's maximum, or
  *            {placements [[token, expert, weight]]}
  */
-#include "base/alloc.h"
 #include "base/json.h"
 #include "draw/encode_png.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
 #include "draw/page.h"
 #include "draw/report.h"
-
-#include <math.h>
 
 /* Bytes of the page. The tables of a paper's S/16, six layers of 128 experts, come to 5 MB. */
 enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };

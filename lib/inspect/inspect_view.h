@@ -5,11 +5,8 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "inspect/inspect.h"
 #include "data/loader.h"
-
-#include <math.h>
 
 /* Properties of routers; an analysis names those that it needs. */
 enum {

@@ -1,7 +1,6 @@
 /* Row-wise kernels over threads; see rows.h. */
 #include "math/rows.h"
 #include "base/team.h"
-#include "math/kernels.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of one task: within the L2 with its neighbours */
 

@@ -9,7 +9,6 @@
 #include "base/base.h"
 #include "math/gelu.h"
 
-#include <math.h>
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif

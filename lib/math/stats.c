@@ -5,8 +5,6 @@
  */
 #include "math/stats.h"
 
-#include <math.h>
-
 static const double LEVEL = 0.95;
 
 int smoe_stats_rising(const void *a, const void *b) {

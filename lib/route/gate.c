@@ -1,11 +1,8 @@
 /* The gate of the choice routers; see gate.h. */
 #include "route/gate.h"
-#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "spec/routers.h"
-
-#include <math.h>
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;

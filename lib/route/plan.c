@@ -5,8 +5,6 @@
 #include "math/kernels.h"
 #include "math/rows.h"
 
-#include <math.h>
-
 static void reserve_common(smoe_plan *plan, bool sparse, size_t G, size_t T, size_t E, size_t P,
                            smoe_arena *keep) {
     plan->sparse = sparse;

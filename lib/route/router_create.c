@@ -1,6 +1,5 @@
 /* The table of routers and the making of one; see router.h. */
 #include "route/router.h"
-#include "base/alloc.h"
 #include "spec/routers.h"
 
 #define ROUTER(name, type, ...) extern const smoe_router_type type;

@@ -18,8 +18,6 @@
 #include "route/transport.h"
 #include "spec/routers.h"
 
-#include <math.h>
-
 typedef struct smoe_experts {
     smoe_gate gate;
     smoe_ranked *ranked; /* [threads,BAND,T] */

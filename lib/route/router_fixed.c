@@ -5,7 +5,6 @@
  *             has ceil(T/E) slots, regardless of the spec.
  */
 #include "route/router.h"
-#include "base/team.h"
 
 static void init_uniform(smoe_router *r) {
     r->plan.dense.disp_constant = r->plan.dense.comb_constant = true;

@@ -10,8 +10,6 @@
 #include "base/team.h"
 #include "route/tokens.h"
 
-#include <math.h>
-
 typedef struct smoe_images {
     smoe_tokens tokens;
     double *log_p, *q; /* [images,E]; NULL: no super-classes */

@@ -9,8 +9,6 @@
 #include "base/team.h"
 #include "route/gate.h"
 
-#include <math.h>
-
 typedef struct remoe_router {
     smoe_gate gate;
     double *load; /* [B,E] f of each image */

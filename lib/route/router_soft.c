@@ -13,12 +13,9 @@
  * The tensors hold ln t_D and ln t_C, so that both stay above 0.
  */
 #include "route/router.h"
-#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "spec/routers.h"
-
-#include <math.h>
 
 /* What both routers have: slot vectors Phi and the products of tokens with them. */
 typedef struct smoe_soft {

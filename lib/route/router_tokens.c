@@ -22,8 +22,6 @@
 #include "route/tokens.h"
 #include "spec/routers.h"
 
-#include <math.h>
-
 /* Those of the gate. */
 static size_t group_size(const smoe_tokens *self) {
     return self->gate.base.T / self->gate.unit;

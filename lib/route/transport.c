@@ -1,8 +1,6 @@
 /* Transport plans; see transport.h. */
 #include "route/transport.h"
 
-#include <math.h>
-
 /* Kernels are at least exp(-FLOOR), so that no sum of them is 0. */
 static const double FLOOR = 600;
 

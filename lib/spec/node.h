@@ -2,7 +2,6 @@
  * those whose value is a list of mappings or texts, sweep.c the section `sweep`. */
 #pragma once
 
-#include "base/alloc.h"
 #include "spec/schema.h"
 
 typedef enum smoe_node_kind {

@@ -4,7 +4,6 @@
  * can name an archive without its location.
  */
 #include "spec/schema.h"
-#include "base/alloc.h"
 #include "spec/sources.h"
 
 /* The folder that the given path of an entry is relative to. */

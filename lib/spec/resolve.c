@@ -8,8 +8,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-#include <math.h>
-
 int smoe_reading_presets(smoe_reading *reading) {
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_schema_entry *entry = &smoe_schema[i];

@@ -1,8 +1,6 @@
 /* The table of routers, and functions that read it; see routers.h. */
 #include "spec/routers.h"
 
-#include <math.h>
-
 #define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
     {name, summary, keys, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
 const smoe_router_entry smoe_routers[SMOE_ROUTERS] = {

@@ -1,8 +1,6 @@
 /* Quantities that follow from a resolved spec; see spec.h. */
 #include "spec/spec.h"
 
-#include <math.h>
-
 smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train) {
     if (train || spec->eval.precision == SMOE_EVAL_PRECISION_TRAINED) return spec->train.precision;
     return (smoe_precision)(spec->eval.precision - SMOE_EVAL_PRECISION_F32);

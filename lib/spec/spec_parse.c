@@ -4,7 +4,6 @@
  * write.c, and the quantities that follow from a resolved spec in spec.c and routers.c.
  */
 #include "spec/schema.h"
-#include "base/alloc.h"
 #include "base/file.h"
 
 #include <errno.h>

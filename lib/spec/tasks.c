@@ -1,8 +1,6 @@
 /* The table of tasks for specs; see tasks.h. */
 #include "spec/tasks.h"
 
-#include <math.h>
-
 enum bias { NONE, CHANCE };
 
 static const struct {

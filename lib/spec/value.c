@@ -3,7 +3,6 @@
  * the meaning of a text (1e-4 is a number, 1_000 a thousand, "on" is true only for a boolean); the
  * types that YAML would infer are not used.
  */
-#include "base/alloc.h"
 #include "spec/schema.h"
 
 #include <strings.h>

@@ -5,13 +5,10 @@
  * folder and renames it, between agreements of all.
  */
 #include "store/checkpoint.h"
-#include "base/alloc.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <sys/stat.h>
 
 /* What the metadata of state.safetensors holds. The checksums of the weights, and of their average,

@@ -7,7 +7,6 @@
  * smoe_checkpoints_recover knows.
  */
 #include "store/checkpoints.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "tensors/shards.h"
 

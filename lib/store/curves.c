@@ -1,6 +1,5 @@
 /* The numbers of runs that may still be training; see curves.h. */
 #include "store/curves.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/spec.h"
@@ -8,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

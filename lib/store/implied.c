@@ -1,10 +1,7 @@
 /* The keys that follow from a file of weights and the files beside it; see implied.h. */
 #include "store/implied.h"
-#include "base/alloc.h"
 #include "base/json.h"
 #include "tensors/foreign.h"
-
-#include <math.h>
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

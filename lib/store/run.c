@@ -4,7 +4,6 @@
  * replaced as a whole. The lock is on metrics.jsonl because that file keeps its inode.
  */
 #include "store/run.h"
-#include "base/alloc.h"
 #include "store/env.h"
 #include "tensors/npy.h"
 #include "store/run_files.h"
@@ -14,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -1,11 +1,8 @@
 /* Two runs side by side; see run_compare.h. */
 #include "store/run_compare.h"
-#include "base/alloc.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "base/json.h"
-
-#include <math.h>
 
 /* ---- records --------------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* Files that a run has beside its records; see run_files.h. */
 #include "store/run_files.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "store/records.h"
 #include "base/json.h"

@@ -1,6 +1,5 @@
 /* The spec of a run and the one that continues it, key by key; see run.h. */
 #include "store/run.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 

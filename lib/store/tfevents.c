@@ -9,7 +9,6 @@
  *            7 buckets (both packed doubles)
  */
 #include "store/tfevents.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/protobuf.h"
 

@@ -1,6 +1,5 @@
 /* What a sweep varies; see axes.h. */
 #include "sweep/axes.h"
-#include "base/alloc.h"
 #include "spec/routers.h"
 
 #include <ctype.h>

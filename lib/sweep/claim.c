@@ -1,6 +1,5 @@
 /* Claims on a shared folder; see claim.h. */
 #include "sweep/claim.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"

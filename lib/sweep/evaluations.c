@@ -1,7 +1,6 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
 #include "bench/cost.h"
-#include "data/scan.h"
 #include "sweep/kept.h"
 #include "sweep/trial.h"
 #include "spec/routers.h"
@@ -12,8 +11,6 @@
 #include "train/routing.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
-
-#include <math.h>
 
 enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 

@@ -1,13 +1,10 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c, contrasts are in
  * compare/. */
 #include "sweep/results.h"
-#include "spec/metrics.h"
 #include "spec/sources.h"
 #include "sweep/evaluations.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
-
-#include <math.h>
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 

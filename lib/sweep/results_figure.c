@@ -7,8 +7,6 @@
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
-#include <math.h>
-
 enum { MOST_BARS = 24 }; /* curves of more points have none */
 
 typedef struct figure {

@@ -5,14 +5,12 @@
  */
 #include "sweep/runner.h"
 #include "base/stop.h"
-#include "data/scan.h"
 #include "store/env.h"
 #include "sweep/trial.h"
 #include "sweep/trial_run.h"
 #include "train/fewshot.h"
 
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

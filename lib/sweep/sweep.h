@@ -17,8 +17,7 @@
  */
 #pragma once
 
-#include "base/alloc.h" /* with the next two, what most files of this room use */
-#include "base/file.h"
+#include "base/file.h" /* with the next one, what most files of this room use */
 #include "base/json.h"
 #include "spec/spec.h"
 #include "sweep/axes.h"

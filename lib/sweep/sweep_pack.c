@@ -8,7 +8,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <math.h>
 
 enum { FILE_MOST = 1 << 30 };
 

@@ -8,7 +8,6 @@
 #include "sweep/trial.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
  * table keep their names and shapes.
  */
 #include "tensors/foreign.h"
-#include "base/alloc.h"
 #include "tensors/foreign_parts.h"
 
 enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, PARTS = SMOE_FOREIGN_PARTS };

@@ -3,7 +3,6 @@
  * pickle (pickle.h) and the storages that its tensors are views of.
  */
 #include "tensors/foreign_parts.h"
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "tensors/npy.h"
 

@@ -2,9 +2,6 @@
  * name the head, whose first dimension is the classes, the positions, the tokens before patches,
  * the experts and the slots. */
 #include "tensors/init_map.h"
-#include "base/alloc.h"
-
-#include <math.h>
 
 const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim) {
     size_t n = (size_t)snprintf(buf, SMOE_SHAPE_TEXT, "[");

@@ -5,7 +5,6 @@
  * comment, which is Python too, has the digest of the file.
  */
 #include "tensors/npy.h"
-#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
 

@@ -2,7 +2,6 @@
  * Files of ONNX; see onnx.h. The numbers of fields are those of onnx.proto.
  */
 #include "tensors/onnx.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/protobuf.h"
 

@@ -5,7 +5,6 @@
  * the pickle.
  */
 #include "tensors/pickle.h"
-#include "base/alloc.h"
 #include "tensors/safetensors.h"
 
 typedef enum kind {

@@ -1,7 +1,6 @@
 /* What the reader and the writer of safetensors share: the parts of a file. */
 #pragma once
 
-#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
 

@@ -2,7 +2,6 @@
  * several; see shards.h and safetensors.h. The format itself is in safetensors.c, those of other
  * programs in foreign.c. */
 #include "tensors/shards.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "tensors/foreign.h"

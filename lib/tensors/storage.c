@@ -5,8 +5,6 @@
 #include "base/bf16.h"
 #include "tensors/safetensors.h"
 
-#include <math.h>
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* IEEE half to single: sign 1, exponent 5 (bias 15), fraction 10; every half is a single. */

@@ -6,7 +6,6 @@
  * comes first in the file is merged until none is left.
  */
 #include "text/tokenizer.h"
-#include "base/alloc.h"
 
 #include <search.h>
 #include <unictype.h>

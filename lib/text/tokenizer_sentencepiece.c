@@ -1,7 +1,6 @@
 /* Texts to pieces by a SentencePiece model, in a module of its own; see sentencepiece.h. */
 #include "base/file.h"
 #include "base/module.h"
-#include "base/alloc.h"
 #include "text/sentencepiece.h"
 #include "text/tokenizer.h"
 

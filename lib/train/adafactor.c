@@ -10,13 +10,10 @@
  *   m = beta1 m + (1 - beta1) g / sqrt(V),  w = w - rate (m + decay w)
  * b is 0 at the first update, so V needs no correction; m has none, as in the papers' code.
  */
-#include "base/alloc.h"
 #include "math/kernels.h"
 #include "spec/parts.h"
 #include "train/optim.h"
 #include "train/schedule.h"
-
-#include <math.h>
 
 enum { LEAST = 32, COLUMNS = 256, ROWS = 16, PIECE = 1024 };
 static const double TINY = 1e-30;

@@ -1,12 +1,9 @@
 /* Evaluation: loss and top-1 accuracy of a whole split; see evaluate.h. */
 #include "train/evaluate.h"
-#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "store/run.h"
 #include "math/stats.h"
 #include "train/task.h"
-
-#include <math.h>
 
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
     smoe_run_metric(record, SMOE_METRIC_LOSS, split, 0, eval->loss);

@@ -1,8 +1,6 @@
 /* Which weights of a model are not finite, for the kinds of evaluation; see evaluate.h. */
 #include "train/evaluate.h"
 
-#include <math.h>
-
 static bool weight_is_finite(const smoe_params *params, size_t param, size_t i) {
     const smoe_bf16 *narrow = smoe_weight_bf16(params, param);
     return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])

@@ -5,11 +5,8 @@
  * Their embeddings are normalised to length 1 and averaged, and the mean is normalised to length 1.
  * The logit of the class is that of a caption with this embedding. */
 #include "train/evaluate.h"
-#include "base/alloc.h"
 #include "train/task.h"
 #include "math/gemm.h"
-
-#include <math.h>
 
 /* A caption of an image after its first. */
 typedef struct further {

@@ -6,12 +6,9 @@
  * Fewer shots are the first ones of the same draw.
  */
 #include "train/fewshot.h"
-#include "base/alloc.h"
 #include "math/ridge.h"
 #include "store/run.h"
 #include "data/loader.h"
-
-#include <math.h>
 
 static const double bias = 100, std_eps = 1e-5;
 

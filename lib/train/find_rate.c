@@ -1,8 +1,6 @@
 /* The rates of a learning-rate finder; see find_rate.h. */
 #include "train/find_rate.h"
 
-#include <math.h>
-
 static const double lowest = 1e-6;
 static const double memory = 0.8; /* of the running mean of losses, per step */
 static const double grown = 1.2;  /* times the loss at small rates: the run ends */

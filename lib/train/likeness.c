@@ -1,9 +1,6 @@
 /* Logits before and after; see likeness.h. */
 #include "train/likeness.h"
-#include "base/alloc.h"
 #include "data/loader.h"
-
-#include <math.h>
 
 int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_likeness_images *by, smoe_err *err) {

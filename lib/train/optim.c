@@ -5,8 +5,6 @@
 #include "spec/parts.h"
 #include "math/outer.h"
 
-#include <math.h>
-
 enum {
     CHUNK = SMOE_OPTIM_UNIT, /* elements of one task of the norm, where gradients are in memory */
     SHARE = 1 << 11 /* least elements of a tensor per thread: few, so that shares are equal */

@@ -1,10 +1,7 @@
 /* A model with fewer experts; see prune.h. */
 #include "train/prune.h"
-#include "base/alloc.h"
 #include "base/json.h"
 #include "spec/routers.h"
-
-#include <math.h>
 
 /* The text of a spec without its list of super-classes, which names experts that are removed. */
 static char *prune_unlisted(const char *text) {

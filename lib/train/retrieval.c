@@ -1,6 +1,5 @@
 /* Retrieval among the images and captions of a split; see retrieval.h. */
 #include "train/retrieval.h"
-#include "base/alloc.h"
 #include "base/team.h"
 #include "math/gemm.h"
 

@@ -1,8 +1,6 @@
 /* Counts of routing over an evaluation; see routing.h. */
 #include "train/routing.h"
 
-#include <math.h>
-
 static void routing_count(void *routing, size_t i, const smoe_router *router) {
     smoe_routing *r = routing;
     const smoe_plan *plan = &router->plan;

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "store/run.h"
 #include "vit/model.h"
 

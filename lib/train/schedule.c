@@ -1,8 +1,6 @@
 /* Learning rates and weight decay; see schedule.h. */
 #include "train/schedule.h"
 
-#include <math.h>
-
 static double schedule_decayed(const smoe_train_spec *spec, double t) {
     double W = (double)spec->schedule.warmup.steps, steps = (double)spec->steps;
     double start = (double)spec->schedule.start;

@@ -1,8 +1,5 @@
 /* Accuracy per class, confusion and calibration; see scores.h. */
 #include "train/scores.h"
-#include "base/alloc.h"
-
-#include <math.h>
 
 smoe_prediction smoe_prediction_of(const smoe_task *task, const real *logits, const real *target,
                                    size_t N, int64_t label) {

@@ -19,7 +19,6 @@
  */
 #pragma once
 
-#include "base/alloc.h"
 #include "vit/expert_parallel.h"
 
 typedef struct smoe_sharded_gradients {

@@ -1,12 +1,9 @@
 /* Soups of models; see soup.h. */
 #include "train/soup.h"
-#include "base/alloc.h"
 #include "math/kernels.h"
 #include "base/json.h"
 #include "spec/routers.h"
 #include "store/model_file.h"
-
-#include <math.h>
 
 typedef struct pot {
     const smoe_spec *spec;

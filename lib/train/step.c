@@ -6,8 +6,6 @@
 #include "train/optim.h"
 #include "train/task.h"
 
-#include <math.h>
-
 /* What is summed in addition to gradients: these, the counts of routers for their states, and, if
  * the step is measured, the statistics of the layers. */
 enum { LOSS, CORRECT, AUX, Z, COUNTS, OF_LAYER = sizeof(smoe_plan_stats) / sizeof(double) };

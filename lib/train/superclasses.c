@@ -1,6 +1,5 @@
 /* Super-classes from confusion, by average linkage; see superclasses.h. */
 #include "train/superclasses.h"
-#include "base/alloc.h"
 
 /* Sets of classes, each at the place of its lowest class. */
 typedef struct sets {

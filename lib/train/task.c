@@ -2,8 +2,6 @@
 #include "train/task.h"
 #include "base/team.h"
 
-#include <math.h>
-
 static smoe_targets targets_of(const real *t, size_t N, double smoothing) {
     smoe_targets x = {.t = t, .keep = 1 - smoothing};
     for (size_t c = 0; c < N; c++) x.mass += (double)t[c];

@@ -8,7 +8,6 @@
 #include "train/task.h"
 
 #include <assert.h>
-#include <math.h>
 
 /* log(sum of exp) of n numbers, `step` apart. */
 static double log_sum(const real *l, size_t n, size_t step) {

@@ -1,8 +1,6 @@
 /* Classes independent of one another: sum_c log(1 + e^l_c) - t_c l_c; see task.h. */
 #include "train/task.h"
 
-#include <math.h>
-
 static double sigmoid_image_loss(real *dl, const real *l, const smoe_targets *y, size_t N,
                                  double scale) {
     double loss = 0;

@@ -1,8 +1,6 @@
 /* One class per image: -sum_c t_c log p_c with p = softmax(l); see task.h. */
 #include "train/task.h"
 
-#include <math.h>
-
 /* With p = softmax(l) and t the targets' sum: d/dl = t p - target. */
 static double softmax_image_loss(real *dl, const real *l, const smoe_targets *x, size_t N,
                                  double scale) {

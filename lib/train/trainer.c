@@ -12,14 +12,11 @@
 #include "train/task.h"
 #include "train/upcycle.h"
 #include "base/json.h"
-#include "data/scan.h"
 #include "store/model_file.h"
 #include "store/implied.h"
 #include "train/fewshot.h"
-#include "tensors/init_map.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <zlib.h>
 
 enum { DURATIONS = 4096 };

@@ -1,11 +1,8 @@
 /* How upcycling changes the function of a model; see upcycle.h. */
 #include "train/upcycle.h"
-#include "base/alloc.h"
 #include "spec/routers.h"
 #include "tensors/init_map.h"
 #include "tensors/params_io.h"
-
-#include <math.h>
 
 static bool is_copied(const smoe_init_map *from, const smoe_param *param) {
     return smoe_init_map_source(from, param, param->name).way == SMOE_WAY_COPIED;

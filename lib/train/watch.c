@@ -1,10 +1,7 @@
 /* Remarks on the losses of a run; see watch.h. */
 #include "train/watch.h"
-#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "train/task.h"
-
-#include <math.h>
 
 static const double memory = 0.95; /* of the running mean of losses, per step */
 static const double grows = 3;     /* times the loss of guessing: the loss has grown */

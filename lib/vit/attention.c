@@ -11,8 +11,6 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
-#include <math.h>
-
 /* Rows of weights between two prefetches: as many as softmax takes at once. */
 enum { PREFETCH_STEP = 4 };
 

@@ -1,6 +1,5 @@
 /* Costs of layers; see costs.h. */
 #include "vit/costs.h"
-#include "base/alloc.h"
 
 #include <stdarg.h>
 

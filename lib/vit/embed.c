@@ -5,12 +5,9 @@
  * after it registers, which are tokens without a position.
  */
 #include "base/team.h"
-#include "base/alloc.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "vit/layer.h"
-
-#include <math.h>
 
 void smoe_embed_sincos2d(real *out, size_t side, size_t d) {
     size_t quarter = d / 4;

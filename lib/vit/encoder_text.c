@@ -10,14 +10,10 @@
  * open_clip's text tower.
  */
 #include "vit/encoder.h"
-#include "base/alloc.h"
-#include "base/team.h"
 #include "text/tokenizer.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "spec/tasks.h"
-
-#include <math.h>
 
 typedef struct text_encoder {
     smoe_encoder base;

@@ -1,7 +1,6 @@
 /* Expert parallelism: experts divided over processes; see expert_parallel.h. */
 #include "vit/expert_parallel.h"
 #include "math/rows.h"
-#include "base/alloc.h"
 
 enum { PARAMS = 4 }; /* of a group, consecutive, from fc1 on */
 

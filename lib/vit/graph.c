@@ -1,5 +1,4 @@
 /* A model as an ONNX graph; see model.h. */
-#include "base/alloc.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
 #include "store/model_file.h"
@@ -7,8 +6,6 @@
 #include "tensors/params_io.h"
 #include "vit/layer.h"
 #include "vit/model.h"
-
-#include <math.h>
 
 typedef smoe_onnx_value value;
 

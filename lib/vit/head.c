@@ -11,8 +11,6 @@
 #include "spec/tasks.h"
 #include "vit/layer.h"
 
-#include <math.h>
-
 static bool is_map(const smoe_head_layer *l) {
     return l->build->model->head == SMOE_HEAD_MAP;
 }

@@ -3,8 +3,6 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
-#include <math.h>
-
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       size_t kernels, const char *prefix) {
     l->params = build->params;

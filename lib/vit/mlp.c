@@ -13,7 +13,6 @@
 #include "vit/layer.h"
 
 #include <assert.h>
-#include <math.h>
 
 smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site) {
     return (smoe_mlp_form){

@@ -4,10 +4,8 @@
  * pass.
  */
 #include "vit/model.h"
-#include "base/alloc.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
-#include "vit/expert_parallel.h"
 
 static const smoe_encoder_type *const types[SMOE_TOWERS] = {
 #define TOWER(number, type, ...) [SMOE_TOWER_##number] = &type,

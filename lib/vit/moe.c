@@ -6,8 +6,6 @@
 #include "math/rows.h"
 #include "vit/expert_parallel.h"
 
-#include <math.h>
-
 /* Names are "blocks.3.mlp.experts" and so on. */
 static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
                        size_t hidden) {

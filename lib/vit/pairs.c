@@ -11,8 +11,6 @@
 #include "spec/tasks.h"
 #include "vit/layer.h"
 
-#include <math.h>
-
 static const double EPS = 1e-12,
                     LARGEST = 4.605170185988092; /* log 100: CLIP's bound of the scale */
 

@@ -1,8 +1,5 @@
 /* Towers of blocks; see tower.h. */
 #include "vit/tower.h"
-#include "base/alloc.h"
-
-#include <math.h>
 
 static void build_blocks(smoe_tower *t) {
     const smoe_model_spec *spec = t->build->model;
