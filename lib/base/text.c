@@ -3,6 +3,8 @@
 
 #include <locale.h>
 #include <stdarg.h>
+#include <unictype.h>
+#include <unistr.h>
 
 size_t smoe_text_distance(const char *a, const char *b) {
     enum { MOST = 63 };
@@ -86,7 +88,7 @@ int smoe_text_digits(double number, int least) {
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
     size_t i = 0;
-    while (fabs(n) >= 999.5 && i + 1 < sizeof prefix / sizeof *prefix) {
+    while (fabs(n) >= 999.5 && i + 1 < SMOE_COUNT(prefix)) {
         n /= 1000;
         i++;
     }
@@ -96,21 +98,10 @@ const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
 }
 
 size_t smoe_text_character(const char *text, long *point) {
-    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char first = (unsigned char)*text;
-    size_t n = first < 0x80             ? 1
-               : (first & 0xe0) == 0xc0 ? 2
-               : (first & 0xf0) == 0xe0 ? 3
-               : (first & 0xf8) == 0xf0 ? 4
-                                        : 0;
-    long code = n == 1 ? first : first & (0x7f >> n);
-    for (size_t i = 1; n && i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) n = 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    bool none = !n || code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
-    *point = none ? -1 : code;
-    return none ? 1 : n;
+    ucs4_t code = 0;
+    int n = *text ? u8_mbtoucr(&code, (const uint8_t *)text, strnlen(text, 4)) : 1;
+    *point = n > 0 ? (long)code : -1;
+    return n > 0 ? (size_t)n : 1;
 }
 
 char *smoe_text_utf8(const char *bytes) {
@@ -133,12 +124,6 @@ static bool printable(long point) {
     return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
 }
 
-/* Characters that change the order of the text behind them: one name could look like another. */
-static bool reorders(long point) {
-    return point == 0x61c || point == 0x200e || point == 0x200f ||
-           (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-}
-
 size_t smoe_text_letters(const char *text) {
     size_t n = 0;
     for (; *text; text++) n += (*text & 0xc0) != 0x80;
@@ -157,7 +142,8 @@ const char *smoe_text_shown(const char *text, char *buf, size_t size) {
     size_t used = 0, length;
     for (long point; *text && used + 8 <= size; text += length) { /* one of four bytes and "..." */
         length = smoe_text_character(text, &point);
-        bool good = printable(point) && !reorders(point);
+        /* what changes the order of the text behind it: one name could look like another */
+        bool good = printable(point) && !uc_is_property_bidi_control((ucs4_t)point);
         memcpy(buf + used, good ? text : "?", good ? length : 1);
         used += good ? length : 1;
     }
