@@ -90,9 +90,9 @@ static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
         {"fma", of_fma(b, train, median), of_fma(b, infer, median), layers_of_fma(b, median)},
         {"unit", of_units(b, train, median), of_units(b, infer, median),
          layers_of_units(b, median)}};
-    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
+    for (size_t i = 0; i < SMOE_COUNT(peaks); i++)
         smoe_cmd_number(result, peaks[i].value, "%s%s", median ? "median:" : "", peaks[i].key);
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(shares); i++) {
         const char *key = shares[i].key, *suffix = median ? "_median" : "";
         smoe_cmd_number(result, shares[i].train, "mfu_%s%s:train", key, suffix);
         smoe_cmd_number(result, shares[i].infer, "mfu_%s%s:infer", key, suffix);

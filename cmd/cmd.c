@@ -269,7 +269,7 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
     *inches = 0;
     if (!text) return 0;
     double number = strtod(text, &unit);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    for (size_t i = 0; i < SMOE_COUNT(units); i++)
         if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
     if (*inches >= 2 && *inches <= 40) return 0;
     return smoe_fail(

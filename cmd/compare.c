@@ -326,7 +326,7 @@ static void compare_add_metric(smoe_frame *frame, const side *x, size_t count, s
     smoe_paired p = smoe_stats_paired(difference, seeds);
     if (seeds < 2) return;
     smoe_frame_put(frame, {"a", .text = x[0].arg}, {"b", .text = x[group].arg},
-                   {"metric", .text = name}, {"seeds", .number = (double)seeds},
+                   {"metric", .text = name}, {"seeds", .number = seeds},
                    {"mean_a", .number = a / (double)seeds}, {"mean_b", .number = b / (double)seeds},
                    {"difference", .number = p.mean}, {"half_interval", .number = p.half},
                    {"distinguishable", .text = p.distinguishable ? "yes" : "no"});

@@ -49,7 +49,7 @@ static int check_ending(const char *path, const smoe_options *options, smoe_err 
                          options->onnx ? "%s: the name of an ONNX graph must end in .onnx"
                                        : "%s: an ONNX graph is written with --onnx",
                          path);
-    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; dot && i < SMOE_COUNT(others); i++)
         if (!strcmp(dot, others[i]))
             return smoe_fail(
                 err, SMOE_USAGE,

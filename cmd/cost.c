@@ -159,7 +159,7 @@ static void add_shares(smoe_result *result, const shares *s) {
             {"bytes:gradients", .number = x->bytes.gradients, .where = SMOE_IN_JSON},
             {"bytes:optimizer", .number = x->bytes.optimizer, .where = SMOE_IN_JSON},
             {"bytes:activations", .number = x->bytes.activations, .where = SMOE_IN_JSON});
-        for (size_t k = 0; k < sizeof sent / sizeof *sent; k++) {
+        for (size_t k = 0; k < SMOE_COUNT(sent); k++) {
             const smoe_sent *one = &x->sent[sent[k].traffic];
             char path[64], heading[32];
             messages += (double)one->messages;

@@ -38,7 +38,7 @@ static void suggest(suggestion *s, const smoe_surveyed *first, size_t channels) 
         s->middle = survey->width[1] < survey->height[1] ? survey->width[1] : survey->height[1];
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
-    while (side + 1 < sizeof sides / sizeof *sides && sides[side + 1].from <= most &&
+    while (side + 1 < SMOE_COUNT(sides) && sides[side + 1].from <= most &&
            sides[side + 1].images <= s->images)
         side++;
     s->side = sides[side].side;
@@ -88,8 +88,7 @@ static void put_given(FILE *out, const smoe_spec *spec) {
         const char *key = smoe_schema[i].key;
         bool again = strncmp(key, "data.", 5) != 0 || strchr(key + 5, '.') ||
                      spec->origin[i].kind < SMOE_FROM_FILE;
-        for (size_t k = 0; k < sizeof own / sizeof *own && !again; k++)
-            again = !strcmp(key + 5, own[k]);
+        for (size_t k = 0; k < SMOE_COUNT(own) && !again; k++) again = !strcmp(key + 5, own[k]);
         if (again) continue;
         SMOE_FREED char *value = smoe_value_yaml(spec, &smoe_schema[i]);
         fprintf(out, "  %s: %s  # as given\n", key + 5, value);

@@ -166,7 +166,7 @@ static void look_at_limits(findings *f) {
         {"locked memory", RLIMIT_MEMLOCK, "B", 0, ""},
         {"file size", RLIMIT_FSIZE, "B", (rlim_t)1 << 30, "checkpoints may not fit: `ulimit -f`"},
     };
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(limits); i++) {
         struct rlimit limit;
         char text[32];
         if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit)) continue;
@@ -207,7 +207,7 @@ static void look_at_modules(findings *f) {
         {"MPI", "mpi", SMOE_COMM_ENTRY, "libopenmpi-dev", true},
         {"SentencePiece", "sentencepiece", SMOE_SENTENCEPIECE_ENTRY, "libsentencepiece-dev", false},
     };
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(modules); i++) {
         void (*function)(void);
         smoe_err err = {0};
         smoe_module_found found = smoe_module_load(modules[i].module, modules[i].entry,

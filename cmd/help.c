@@ -17,7 +17,7 @@ static int usage_of(const smoe_option *entry, char *buf, size_t size) {
 
 /* The words for this command, or for `smoe` where it is NULL. */
 static const char *help_of(const smoe_option *entry, const smoe_command *command) {
-    for (size_t i = 0; command && i < sizeof entry->help_in / sizeof *entry->help_in; i++)
+    for (size_t i = 0; command && i < SMOE_COUNT(entry->help_in); i++)
         if (smoe_text_has_word(entry->help_in[i].commands, ' ', command->name))
             return entry->help_in[i].help;
     return entry->help;
@@ -163,7 +163,7 @@ static void help_papers(void) {
          "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
          "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
          "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
-    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) print_paper(&papers[i]);
+    for (size_t i = 0; i < SMOE_COUNT(papers); i++) print_paper(&papers[i]);
 }
 
 static bool help_key(const char *word) {
@@ -225,7 +225,7 @@ static bool search(const char *word) {
         const smoe_metric_entry *m = &smoe_metrics[i];
         search_entry(word, &found, m->name ? m->name : m->column, m->label);
     }
-    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++)
+    for (size_t i = 0; i < SMOE_COUNT(papers); i++)
         if (search_hit(word, &found, papers[i].where, papers[i].what)) print_paper(&papers[i]);
     return found;
 }

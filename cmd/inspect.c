@@ -306,7 +306,7 @@ static void add_more(smoe_result *result, const inspect_job *job) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (size_t l = 0; l < job->routing->rows; l++) {
         add_layer(table, job, l);
-        for (size_t c = 0; c < sizeof more / sizeof *more; c++)
+        for (size_t c = 0; c < SMOE_COUNT(more); c++)
             smoe_cell_number(table, more[c].heading, look_up(job, &more[c], l), .format = "%.4g");
         smoe_frame_put(table, {"unused experts", .number = unused(job, l)});
     }

@@ -13,14 +13,14 @@ const smoe_option smoe_option_table[] = {
 #include "options.def"
 #undef OPTION
 };
-const size_t smoe_option_count = sizeof smoe_option_table / sizeof *smoe_option_table;
+const size_t smoe_option_count = SMOE_COUNT(smoe_option_table);
 
 const smoe_command smoe_commands[] = {
 #define COMMAND(id, ...) {__VA_ARGS__},
 #include "commands.def"
 #undef COMMAND
 };
-const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
+const size_t smoe_command_count = SMOE_COUNT(smoe_commands);
 
 enum { OPTIONS = SMOE_OPTIONS, CODE = 256 };
 

@@ -3,8 +3,6 @@
 #include "data/scan.h"
 #include "vit/model.h"
 
-#include <string.h>
-
 enum { TOP = 5 };
 
 /* The model, with room for one image. */

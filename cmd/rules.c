@@ -15,7 +15,7 @@ const smoe_rule smoe_option_rules[] = {
 #undef IDLE
 #undef INSTEAD
 };
-const size_t smoe_option_rule_count = sizeof smoe_option_rules / sizeof *smoe_option_rules;
+const size_t smoe_option_rule_count = SMOE_COUNT(smoe_option_rules);
 
 /* What commands find out about their arguments, and its name in messages. */
 static const struct {
@@ -26,7 +26,6 @@ static const struct {
               {"model", "a model"},
               {"spec-file", "a spec"},
               {"any", "this command"}};
-enum { STATES = sizeof states / sizeof *states };
 
 static bool rules_given(const smoe_options *options, const char *name) {
     for (size_t i = 0; i < smoe_option_count; i++)
@@ -44,7 +43,7 @@ typedef struct given {
 static smoe_rule_answer ask_given(const void *subject, const char *word,
                                   char called[SMOE_RULE_WORD]) {
     const given *g = subject;
-    for (size_t i = 0; i < STATES; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(states); i++) {
         if (strcmp(states[i].name, word)) continue;
         snprintf(called, SMOE_RULE_WORD, "%s", states[i].shown);
         if (!strcmp(word, "any") || (g->state && !strcmp(g->state, word))) return SMOE_RULE_YES;

@@ -122,7 +122,7 @@ static enum MHD_Result serve_refuse(struct MHD_Connection *to, unsigned code, co
 static bool is_local(const char *host) {
     static const char *const names[] = {"localhost", "127.0.0.1"};
     size_t n = host ? strcspn(host, ":") : 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < SMOE_COUNT(names); i++)
         if (n == strlen(names[i]) && !strncmp(host, names[i], n)) return true;
     return false;
 }
@@ -164,7 +164,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     if (!is_local(MHD_lookup_connection_value(to, MHD_HEADER_KIND, "Host")))
         return serve_refuse(to, MHD_HTTP_FORBIDDEN, "only for this machine");
     if (!strcmp(url, "/runs.json")) return answer_runs(to, user);
-    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(pages); i++) {
         size_t length;
         const char *part = smoe_page_part(pages[i].part, &length);
         if (!strcmp(url, pages[i].url)) return answer(to, MHD_HTTP_OK, pages[i].type, part, length);

@@ -120,7 +120,7 @@ static void remark_schedule(const smoe_spec *spec) {
         size_t steps;
     } part[] = {{"train.schedule.warmup", spec->train.schedule.warmup.steps},
                 {"train.schedule.cooldown", spec->train.schedule.cooldown.steps}};
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    for (size_t i = 0; i < SMOE_COUNT(part); i++)
         if (smoe_spec_shortened(spec, part[i].key))
             fprintf(stderr, "%s: shortened to %zu step%s to fit train.steps=%zu\n", part[i].key,
                     part[i].steps, SMOE_S(part[i].steps), spec->train.steps);

@@ -76,7 +76,7 @@ static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
 }
 
 static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
-enum { STATES = sizeof states / sizeof *states };
+enum { STATES = SMOE_COUNT(states) };
 
 /* A row of the status; its state is counted, and why the trial failed is a line after the table. */
 static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep *sweep, size_t i,

@@ -27,7 +27,7 @@ static void add_libraries(smoe_result *result) {
                      {"png", png_get_libpng_ver(NULL)},     {"zlib", zlibVersion()},
                      {"archive", archive_version_string()}, {"blis", smoe_blas_version()}};
     smoe_result_line(result, "libraries", "%s", "");
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(libraries); i++) {
         char path[32], label[32];
         snprintf(path, sizeof path, "libraries:%s", libraries[i].name);
         snprintf(label, sizeof label, "  %s", libraries[i].name);

@@ -1,11 +1,12 @@
 /* Memory that is always there; see alloc.h. */
 #include "base/alloc.h"
 
-#include "base/base.h"
+#include "smoe/smoe.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void (*handler)(void);

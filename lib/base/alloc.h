@@ -17,6 +17,9 @@ void *smoe_alloc_more(void *memory, size_t count, size_t size);
 char *smoe_alloc_text(const char *text);
 char *smoe_alloc_part(const char *text, size_t length);
 
+/* Frees the memory that a local points to: for SMOE_FREED (base/base.h). */
+void smoe_freed(void *local);
+
 /* A list with room for powers of two: zeroed memory for one more element behind `count`. */
 void *smoe_alloc_next(void *list, size_t count, size_t size);
 /* That element, which is counted: SMOE_APPEND(list, count) = x, where x does not use the two. */

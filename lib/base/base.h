@@ -32,6 +32,9 @@ typedef float real;
 #endif
 enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 
+/* The number of elements of an array. */
+#define SMOE_COUNT(array) (sizeof(array) / sizeof *(array))
+
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* A local that is freed where its scope ends, with its value there: memory, or what a function
@@ -41,7 +44,6 @@ enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
  * For JSON there is json_auto_t. */
 #define SMOE_FREED SMOE_FREED_BY(smoe_freed)
 #define SMOE_FREED_BY(function) __attribute__((cleanup(function)))
-void smoe_freed(void *local);
 /* TYPE_freed, for a pointer to what TYPE_free frees. */
 #define SMOE_FREES(type)                            \
     static inline void type##_freed(type **local) { \

@@ -7,8 +7,6 @@
 
 #include "base/base.h"
 
-#include <stdint.h>
-
 typedef uint16_t smoe_bf16;
 
 static inline float smoe_float_of_bits(uint32_t bits) {

@@ -93,10 +93,8 @@ static struct {
     char path[PATH_MAX];
 } unfinished[8];
 
-enum { UNFINISHED = sizeof unfinished / sizeof *unfinished };
-
 static void file_begin(smoe_file *file) {
-    for (size_t i = 0; i < UNFINISHED; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(unfinished); i++) {
         bool free_entry = false;
         if (!atomic_compare_exchange_strong(&unfinished[i].taken, &free_entry, true)) continue;
         snprintf(unfinished[i].path, PATH_MAX, "%s", file->temporary);
@@ -117,7 +115,7 @@ static void file_end(smoe_file *file) {
 }
 
 void smoe_file_drop(void) {
-    for (size_t i = 0; i < UNFINISHED; i++)
+    for (size_t i = 0; i < SMOE_COUNT(unfinished); i++)
         if (*unfinished[i].path) unlink(unfinished[i].path);
 }
 

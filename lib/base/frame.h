@@ -79,8 +79,8 @@ void smoe_frame_free(smoe_frame *frame);
 /* A copy that lives as long as the frame; of NULL NULL. */
 const char *smoe_frame_keep(smoe_frame *frame, const char *text);
 
-/* Adds the next cells of a row, in the order of the columns; text is copied. A cell that is missing,
- * has no column or is of the other kind makes the frame fail. */
+/* Adds the next cells of a row, in the order of the columns; text is copied. A cell that is
+ * missing, has no column or is of the other kind makes the frame fail. */
 void smoe_frame_add(smoe_frame *frame, const smoe_column *cell, size_t cells);
 #define smoe_frame_cells(frame, ...)                          \
     smoe_frame_add(frame, (const smoe_column[]){__VA_ARGS__}, \

@@ -1,9 +1,6 @@
 /* JSON as text; see json.h. */
 #include "base/json.h"
-#include "base/base.h"
 #include "base/file.h"
-
-#include <stdbool.h>
 
 json_t *smoe_json_of_number(double x) {
     if (!isfinite(x)) return json_null();

@@ -26,7 +26,7 @@ smoe_module_found smoe_module_load(const char *name, const char *entry, bool glo
                                          "%s/smoe/smoe_%s.so"};
     char own[PATH_MAX], path[PATH_MAX + 64];
     const char *given = getenv("SMOE_MODULES"), *folder = given ? given : own_folder(own);
-    size_t i = 0, count = given ? 1 : sizeof places / sizeof *places;
+    size_t i = 0, count = given ? 1 : SMOE_COUNT(places);
     for (; i < count; i++) {
         snprintf(path, sizeof path, places[i], folder, name);
         if (!access(path, F_OK)) break;

@@ -17,8 +17,8 @@ void smoe_result_free(smoe_result *result);
 
 /* Facts, each with its key in JSON, with the objects around it ("bytes:weights"), its value, and
  * other members of smoe_column: {"steps", .number = n}, {"bytes:weights", .number = b}. It is
- * printed as a line of its own where it has a heading. Text is copied; NAN and NULL: no value; where
- * there is none, no line is printed. */
+ * printed as a line of its own where it has a heading. Text is copied; NAN and NULL: no value;
+ * where there is none, no line is printed. */
 void smoe_result_add(smoe_result *result, const smoe_column *fact, size_t facts);
 #define smoe_result_facts(result, ...)                          \
     smoe_result_add(result, (const smoe_column[]){__VA_ARGS__}, \

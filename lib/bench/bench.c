@@ -425,7 +425,7 @@ double smoe_estimate_memory(void) {
     static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), limit;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(limits); i++) {
         FILE *in = fopen(limits[i], "re");
         if (in && fscanf(in, "%lf", &limit) == 1 && limit < memory) memory = limit;
         if (in) fclose(in);

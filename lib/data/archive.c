@@ -29,7 +29,7 @@ int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
     }
     if (!S_ISREG(st.st_mode))
         return smoe_fail(err, SMOE_DATA, "%s: neither a directory nor a regular file", path);
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+    for (size_t i = 0; i < SMOE_COUNT(ending); i++)
         if (smoe_text_ends(path, ending[i])) *kind = SMOE_PLACE_ARCHIVE;
     char first[262] = {0}; /* with the mark of a tar */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -153,7 +153,7 @@ static bool hidden_component(const char *name, size_t n) {
         "#recycle",   "#snapshot", "$RECYCLE.BIN", "System Volume Information",
         "lost+found"};
     if (name[0] == '.') return true;
-    for (size_t i = 0; i < sizeof litter / sizeof *litter; i++)
+    for (size_t i = 0; i < SMOE_COUNT(litter); i++)
         if (strlen(litter[i]) == n && !strncasecmp(name, litter[i], n)) return true;
     return false;
 }

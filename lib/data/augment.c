@@ -196,10 +196,9 @@ static const struct operation {
     {"translate-x", true, TRANSLATE_X, NULL, NULL},
     {"translate-y", true, TRANSLATE_Y, NULL, NULL},
 };
-enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 const char *smoe_randaugment_name(size_t op) {
-    return op < OPERATIONS ? operations[op].name : NULL;
+    return op < SMOE_COUNT(operations) ? operations[op].name : NULL;
 }
 
 int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *work, smoe_rng *rng,
@@ -242,7 +241,7 @@ int smoe_augment(const smoe_data_spec *data, smoe_image *image, smoe_image *work
     if (data->augment.crop == SMOE_CROP_PAD && pad_crop(image, work, rng, err)) return -1;
     if (data->augment.flip && smoe_rng_below(rng, 2)) smoe_image_mirror(image);
     for (size_t k = 0; k < data->augment.randaugment.n; k++) {
-        size_t op = smoe_rng_below(rng, OPERATIONS);
+        size_t op = smoe_rng_below(rng, SMOE_COUNT(operations));
         double m = (double)data->augment.randaugment.m;
         if (smoe_randaugment_apply(op, m, image, work, rng, err)) return -1;
     }

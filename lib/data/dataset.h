@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "data/image.h"
 #include "spec/spec.h"
 

@@ -55,7 +55,7 @@ static char *text_of_data(const smoe_spec *spec, const char *split, smoe_opening
     static const char *const paths[] = {"data.path", "data.labels", "data.exclude"};
     json_auto_t *all =
         json_pack("[s, i, s*, i]", split, (int)purpose, spec->eval.split, (int)spec->train.loss);
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(paths); i++) {
         SMOE_FREED char *path = NULL;
         if (!smoe_spec_path(spec, paths[i], &path, NULL))
             json_array_append_new(all, json_string(path));
@@ -129,7 +129,7 @@ static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_e
         return 0;
     all.data.exclude = NULL;
     all.data.limit = all.data.train_limit = 0;
-    for (size_t k = 0; k < sizeof splits / sizeof *splits && name; k++) {
+    for (size_t k = 0; k < SMOE_COUNT(splits) && name; k++) {
         SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *other = NULL;
         smoe_err why = {0};
         if (!smoe_dataset_list(&other, &all, splits[k], set->scan, &why))

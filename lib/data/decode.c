@@ -15,8 +15,7 @@ bool smoe_decode_is_image(const char *name) {
     static const char *const ending[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp"};
     const char *dot = strrchr(name, '.');
     bool known = false;
-    for (size_t i = 0; dot && i < sizeof ending / sizeof *ending; i++)
-        known |= !strcasecmp(dot, ending[i]);
+    for (size_t i = 0; dot && i < SMOE_COUNT(ending); i++) known |= !strcasecmp(dot, ending[i]);
     return known;
 }
 
@@ -40,7 +39,7 @@ static const struct {
 };
 
 const char *smoe_decode_foreign(const uint8_t *bytes, size_t size) {
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < SMOE_COUNT(others); i++)
         if (size >= others[i].at + others[i].size &&
             !memcmp(bytes + others[i].at, others[i].bytes, others[i].size))
             return others[i].format;

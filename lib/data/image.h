@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/rng.h"
 #include "data/scan.h"
 #include "spec/spec.h"

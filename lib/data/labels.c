@@ -141,7 +141,7 @@ static int read_heading(reading *r, smoe_err *err) {
             if (!strcmp(r->cell[i], r->cell[k]))
                 return wrong(r, err, "two columns are '%.40s'", r->cell[k]);
         if (!strcasecmp(r->cell[k], "split")) r->split = k;
-        for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        for (size_t i = 0; i < SMOE_COUNT(list); i++) {
             if (strcasecmp(r->cell[k], list[i]) != 0) continue;
             if (r->list < SIZE_MAX)
                 return wrong(r, err, "columns '%s' and '%s': only one can list the classes",

@@ -14,14 +14,14 @@ static const struct {
 };
 
 const char *smoe_words_at(size_t i, const char **shown) {
-    size_t entries = sizeof words / sizeof *words;
+    size_t entries = SMOE_COUNT(words);
     if (i >= entries) return smoe_metric_words(i - entries, shown);
     *shown = words[i].words;
     return words[i].name;
 }
 
 const char *smoe_words_of(const char *name, char *buf, size_t size) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < SMOE_COUNT(words); i++)
         if (!strcmp(words[i].name, name)) return words[i].words;
     if (smoe_metric_say(name, buf, size)) return buf;
     snprintf(buf, size, "%s", name);
@@ -32,7 +32,7 @@ const char *smoe_words_of(const char *name, char *buf, size_t size) {
 
 const char *smoe_words_of_key(const char *key, char *buf, size_t size) {
     const char *dot = strrchr(key, '.');
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < SMOE_COUNT(words); i++)
         if (!strcmp(words[i].name, key)) return words[i].words;
     return smoe_words_of(dot ? dot + 1 : key, buf, size);
 }
@@ -50,14 +50,13 @@ static const smoe_figure_entry figures[] = {
 #include "draw/figures.def"
 #undef FIGURE
 };
-enum { FIGURES = sizeof figures / sizeof *figures };
 
 const smoe_figure_entry *smoe_figure_at(size_t i) {
-    return i < FIGURES ? &figures[i] : NULL;
+    return i < SMOE_COUNT(figures) ? &figures[i] : NULL;
 }
 
 const smoe_figure_entry *smoe_figure_find(const char *name) {
-    for (size_t i = 0; i < FIGURES; i++)
+    for (size_t i = 0; i < SMOE_COUNT(figures); i++)
         if (!strcmp(figures[i].name, name)) return &figures[i];
     return NULL;
 }
@@ -295,7 +294,7 @@ static void add_bands(const figure *g, smoe_panel *panel) {
                                            {"p10", "p90", "80%"},
                                            {"p20", "p80", "60%"}};
     smoe_mark *m;
-    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(bands); i++) {
         if (!(m = add_mark(g, panel, SIZE_MAX, SMOE_MARK_BAND, bands[i][0]))) continue;
         m->y[1] = bands[i][1];
         m->colour = (smoe_colour){SMOE_BAND, (double)i};
@@ -508,7 +507,7 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, double width,
                        size_t *scripts, size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
-    for (size_t i = 0; i < FIGURES; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(figures); i++) {
         SMOE_FREED_BY(smoe_plot_free) smoe_plot plot;
         bool done = false;
         smoe_figure_plot(&plot, &figures[i], frames, count);

@@ -118,7 +118,7 @@ int smoe_gnuplot_check(const char *path, smoe_err *err) {
     off_t size = fstat(fd, &there) ? 0 : there.st_size, from = size - (off_t)sizeof end;
     ssize_t n = pread(fd, end, sizeof end, from > 0 ? from : 0);
     close(fd);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < SMOE_COUNT(kinds); i++)
         if (smoe_text_ends(path, kinds[i].ending) &&
             !memmem(end, n > 0 ? (size_t)n : 0, kinds[i].last, strlen(kinds[i].last))) {
             unlink(path);

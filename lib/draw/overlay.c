@@ -252,8 +252,8 @@ static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *f
             for (size_t t = 0; t < sh->w.T; t++) most = fmax(most, (double)take[t]);
         }
         smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
-                       {"image", .number = (double)s->image}, {"block", .number = (double)block},
-                       {"tile", .number = (double)i},
+                       {"image", .number = s->image}, {"block", .number = block},
+                       {"tile", .number = i},
                        {"shows", .text = i >= first       ? sh->noun
                                          : i + 1 == first ? "who"
                                          : i              ? "dropped"
@@ -452,7 +452,7 @@ static bool is_sheet(const char *name) {
     const char *image = behind(run && *run == '-' ? run + 1 : name, "image");
     const char *block = image ? behind(image, "-blocks") : NULL;
     static const char *const endings[] = {".png", "-large.png", ".gp", ".svg", ".pdf"};
-    for (size_t i = 0; block && i < sizeof endings / sizeof *endings; i++)
+    for (size_t i = 0; block && i < SMOE_COUNT(endings); i++)
         if (!strcmp(block, endings[i])) return true;
     return false;
 }

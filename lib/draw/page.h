@@ -10,7 +10,6 @@
 #include "base/base.h"
 
 #include <jansson.h>
-#include <stdint.h>
 
 typedef struct smoe_page smoe_page;
 

@@ -31,7 +31,7 @@ const char *smoe_page_part(const char *name, size_t *size) {
 #define PART(symbol, file) {file, smoe_part_##symbol, smoe_part_##symbol##_end},
     const struct { const char *name, *start, *end; } parts[] = {PARTS};
 #undef PART
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < SMOE_COUNT(parts); i++)
         if (!strcmp(name, parts[i].name)) {
             *size = (size_t)(parts[i].end - parts[i].start);
             return parts[i].start;

@@ -31,7 +31,6 @@ static const shade below_to_above[SMOE_SCALE_STOPS] = {{{0x14548c, 0x7ebeec}},
                                                        {{0xf7f6f3, 0x22262c}},
                                                        {{0xe7a06a, 0xa45826}},
                                                        {{0xac4a0e, 0xfab078}}};
-#define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const char *palette_put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
     snprintf(buf, SMOE_COLOUR_TEXT, "#%06x", rgb & 0xFFFFFF);
@@ -40,8 +39,8 @@ static const char *palette_put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
 
 /* Interpolates between the two nearest colours of the ramp. */
 static unsigned on_ramp(double at, bool night) {
-    double place = fmin(fmax(at, 0), 1) * (COUNT(ordered) - 1);
-    size_t below = (size_t)place, above = below + 1 < COUNT(ordered) ? below + 1 : below;
+    double place = fmin(fmax(at, 0), 1) * (SMOE_COUNT(ordered) - 1);
+    size_t below = (size_t)place, above = below + 1 < SMOE_COUNT(ordered) ? below + 1 : below;
     unsigned from = ordered[below].rgb[night], to = ordered[above].rgb[night], mixed = 0;
     for (unsigned shift = 0; shift < 24; shift += 8) {
         double low = from >> shift & 0xFF, high = to >> shift & 0xFF;
@@ -53,8 +52,8 @@ static unsigned on_ramp(double at, bool night) {
 const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]) {
     size_t i = colour.at > 0 ? (size_t)colour.at : 0;
     switch (colour.kind) {
-    case SMOE_SERIES: return palette_put(series[i % COUNT(series)].rgb[night], buf);
-    case SMOE_BAND: return palette_put(bands[i % COUNT(bands)].rgb[night], buf);
+    case SMOE_SERIES: return palette_put(series[i % SMOE_COUNT(series)].rgb[night], buf);
+    case SMOE_BAND: return palette_put(bands[i % SMOE_COUNT(bands)].rgb[night], buf);
     case SMOE_ORDERED: return palette_put(on_ramp(colour.at, night), buf);
     default: return palette_put(ink.rgb[night], buf);
     }

@@ -270,7 +270,7 @@ static size_t tick_text(char text[TICK], double v) {
     static const char *const letter[] = {"", " M", " B", " T"};
     size_t i = 0;
     if (fabs(v) >= 1e6)
-        for (; fabs(v) >= 1e3 && (i + 1) < sizeof letter / sizeof *letter; i++) v /= i ? 1e3 : 1e6;
+        for (; fabs(v) >= 1e3 && (i + 1) < SMOE_COUNT(letter); i++) v /= i ? 1e3 : 1e6;
     snprintf(text, TICK, "%g%s", v, letter[i]);
     return strlen(text);
 }

@@ -112,7 +112,7 @@ static void put_summary(smoe_page *page, const smoe_report *report, const smoe_f
     }
     put_runs(page, runs);
     smoe_page_html(page, "<div>");
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(tables); i++) {
         const smoe_frame *f = smoe_frames_find(report->frames, report->frame_count, tables[i]);
         if (f && f->rows) report_put_table(page, f, runs->rows > 1);
     }

@@ -81,15 +81,14 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
         c->score[p] = (double)layer->dispatch[(first + p) * layer->S + slot];
     smoe_stats_best(c->patches, PATCHES, c->score, patches);
     for (size_t k = 0; k < PATCHES && k < patches; k++)
-        smoe_inspect_put(r, frame, l, {"image", .number = (double)sample->image},
-                         {"caption", .text = c->caption}, {"similarity", .number = whole},
-                         {"rank", .number = (double)place + 1}, {"slot", .number = (double)slot},
-                         {"expert", .number = (double)(slot / layer->P)},
-                         {"fall", .number = whole - c->without[slot]},
-                         {"patch", .number = (double)k + 1},
-                         {"row", .number = smoe_inspect_token_row(r, first + c->patches[k])},
-                         {"column", .number = smoe_inspect_token_column(r, first + c->patches[k])},
-                         {"dispatch", .number = c->score[c->patches[k]]});
+        smoe_inspect_put(
+            r, frame, l, {"image", .number = sample->image}, {"caption", .text = c->caption},
+            {"similarity", .number = whole}, {"rank", .number = (double)place + 1},
+            {"slot", .number = slot}, {"expert", .number = (double)(slot / layer->P)},
+            {"fall", .number = whole - c->without[slot]}, {"patch", .number = (double)k + 1},
+            {"row", .number = smoe_inspect_token_row(r, first + c->patches[k])},
+            {"column", .number = smoe_inspect_token_column(r, first + c->patches[k])},
+            {"dispatch", .number = c->score[c->patches[k]]});
 }
 
 /* The processes divide the passes. */

@@ -114,8 +114,7 @@ static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l, c
                         const uint64_t *count, size_t n, double all) {
     for (size_t i = 0; i <= n; i++) {
         if (!count[i]) continue;
-        smoe_inspect_put(r, frame, l, {"experts", .number = (double)i},
-                         {of, .number = (double)count[i]},
+        smoe_inspect_put(r, frame, l, {"experts", .number = i}, {of, .number = count[i]},
                          {"share", .number = (double)count[i] / all});
     }
 }
@@ -142,9 +141,9 @@ void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l
     uint64_t all = 0;
     for (size_t e = 0; e < r->E; e++) all += c->placed[e];
     for (size_t e = 0; e < r->E; e++)
-        smoe_inspect_put(r, frame, l, {"expert", .number = (double)e},
+        smoe_inspect_put(r, frame, l, {"expert", .number = e},
                          {"chosen", .number = gate ? (double)c->chosen[e] : NAN},
-                         {"placed", .number = (double)c->placed[e]},
+                         {"placed", .number = c->placed[e]},
                          {"lost", .number = gate ? (double)c->lost[e] : NAN},
                          {"share", .number = (double)c->placed[e] / (double)all});
 }
@@ -152,7 +151,7 @@ void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l
 void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     for (size_t t = 0; t < r->T; t++)
-        smoe_inspect_put(r, frame, l, {"position", .number = (double)t},
+        smoe_inspect_put(r, frame, l, {"position", .number = t},
                          {"row", .number = smoe_inspect_token_row(r, t)},
                          {"column", .number = smoe_inspect_token_column(r, t)},
                          {"dropped", .number = (double)c->dropped[t] / (double)c->images});
@@ -164,7 +163,7 @@ void smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, size_t 
         if (!c->weight[i]) continue;
         smoe_inspect_put(r, frame, l, {"choice", .number = (double)(i / WEIGHT_BINS) + 1},
                          {"weight", .number = (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1)},
-                         {"tokens", .number = (double)c->weight[i]},
+                         {"tokens", .number = c->weight[i]},
                          {"share", .number = (double)c->weight[i] / (double)(c->images * r->T)});
     }
 }

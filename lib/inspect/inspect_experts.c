@@ -171,16 +171,16 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
         double lifted = lift(&t, row, e), rank = (double)t.row[row] + 1;
         double expert_rank = (double)t.expert[e] + 1;
         if (of == SMOE_DRAWS_CLASSES)
-            smoe_inspect_put(r, frame, l, {"class", .number = (double)row},
+            smoe_inspect_put(r, frame, l, {"class", .number = row},
                              {"class_name", .text = smoe_dataset_class_name(r->subject.set, row)},
-                             {"expert", .number = (double)e}, {"weight", .number = t.weight[i]},
+                             {"expert", .number = e}, {"weight", .number = t.weight[i]},
                              {"lift", .number = lifted}, {"class_rank", .number = rank},
                              {"expert_rank", .number = expert_rank});
         else
-            smoe_inspect_put(r, frame, l, {"position", .number = (double)row},
+            smoe_inspect_put(r, frame, l, {"position", .number = row},
                              {"row", .number = smoe_inspect_token_row(r, row)},
                              {"column", .number = smoe_inspect_token_column(r, row)},
-                             {"expert", .number = (double)e}, {"weight", .number = t.weight[i]},
+                             {"expert", .number = e}, {"weight", .number = t.weight[i]},
                              {"lift", .number = lifted}, {"position_rank", .number = rank},
                              {"expert_rank", .number = expert_rank});
     }
@@ -207,7 +207,7 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
         size_t e = 0;
         while (t.expert[e] != i) e++;
         smoe_inspect_put(
-            r, frame, l, {"rank", .number = (double)i + 1}, {"expert", .number = (double)e},
+            r, frame, l, {"rank", .number = (double)i + 1}, {"expert", .number = e},
             {"weight", .number = t.mean[e]},
             {"times_least", .number = t.mean[e] / least}, /* infinite where one has none */
             {"times_mean", .number = t.mean[e] / (all / (double)r->E)});

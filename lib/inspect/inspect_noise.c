@@ -8,7 +8,7 @@
 
 /* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */
 static const double levels[] = {0.5, 1, 2, 4};
-enum { LEVELS = sizeof levels / sizeof *levels };
+enum { LEVELS = SMOE_COUNT(levels) };
 
 typedef struct changes {
     uint64_t choosers; /* tokens or images */
@@ -80,7 +80,7 @@ void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size
     for (size_t i = 0; c->choosers && i < LEVELS * c->best; i++) {
         size_t k = i % c->best + 1;
         smoe_inspect_put(
-            r, frame, l, {"noise", .number = levels[i / c->best]}, {"choices", .number = (double)k},
+            r, frame, l, {"noise", .number = levels[i / c->best]}, {"choices", .number = k},
             {"tokens_changed", .number = (double)c->changed[i] / (double)c->choosers},
             {"choices_changed", .number = (double)c->lost[i] / (double)(k * c->choosers)});
     }

@@ -9,7 +9,7 @@ static const smoe_counter *const counters[] = {
     &smoe_counter_means,        &smoe_counter_token_sums, &smoe_counter_dispatch_sums,
     &smoe_counter_combine_sums, &smoe_counter_experts,    &smoe_counter_choices,
     &smoe_counter_changes};
-enum { COUNTERS = sizeof counters / sizeof *counters };
+enum { COUNTERS = SMOE_COUNT(counters) };
 
 /* ---- what the counters see ------------------------------------------------------------------- */
 
@@ -286,7 +286,7 @@ static const struct entry {
 #undef FRAME
 };
 
-enum { ENTRIES = sizeof entries / sizeof *entries };
+enum { ENTRIES = SMOE_COUNT(entries) };
 
 void smoe_frames_open(smoe_frame **frames, size_t *count) {
     *count = ENTRIES;

@@ -20,12 +20,12 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     const smoe_moe_spec *moe = &s->spec->model.moe;
     smoe_frame_put(frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
                    {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
-                   {"images", .number = (double)r->images}, {"classes", .number = (double)r->N},
+                   {"images", .number = r->images}, {"classes", .number = r->N},
                    {"loss", .number = r->eval.loss},
                    {smoe_metric_name(SMOE_METRIC_PRECISION), .number = r->eval.precision_at_1},
-                   {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
+                   {"image_tokens", .number = r->T}, {"side", .number = r->side},
                    {"class_token", .number = s->spec->model.head == SMOE_HEAD_TOKEN},
-                   {"layers", .number = (double)r->layers}, {"experts", .number = (double)r->E},
+                   {"layers", .number = r->layers}, {"experts", .number = r->E},
                    {"slots_per_expert", .number = runs_slots_per_expert(r)},
                    {"group_images",
                     .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
@@ -39,7 +39,7 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
 static const smoe_metric parts[] = {SMOE_METRIC_DISPATCH_MAX, SMOE_METRIC_COMBINE_MAX,
                                     SMOE_METRIC_TOKENS_PER_SLOT, SMOE_METRIC_SLOTS_PER_TOKEN,
                                     SMOE_METRIC_DROPPED};
-enum { PARTS = sizeof parts / sizeof *parts };
+enum { PARTS = SMOE_COUNT(parts) };
 typedef struct means {
     smoe_exact sum[PARTS];
     uint64_t tokens, mixed; /* all, and those of plans that fill a slot */
@@ -136,7 +136,7 @@ static void add_record(const smoe_inspection *inspection, smoe_frame *frame,
         snprintf(name, sizeof name, "%s%s", layer ? prefix : "",
                  layer ? smoe_metric_name(at.metric) : key);
         smoe_frame_put(frame, {"run", .text = inspection->subject.run},
-                       {"step", .number = (double)record->step}, {"block", .number = block},
+                       {"step", .number = record->step}, {"block", .number = block},
                        {"metric", .text = name}, {"value", .number = json_number_value(value)});
     }
 }

@@ -63,7 +63,7 @@ void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, s
         if (!s->count[i]) continue;
         below += s->count[i];
         smoe_inspect_put(r, frame, l, {"sum", .number = i + 1 < SUM_BINS ? edge : s->largest},
-                         {"tokens", .number = (double)s->count[i]},
+                         {"tokens", .number = s->count[i]},
                          {"share", .number = (double)below / (double)s->of[TOKENS]});
     }
 }
@@ -84,7 +84,7 @@ void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t 
 enum { RANKS = 256, STEPS = 1000 }; /* ranks kept at most; cumulative weights to the next 1/1000 */
 
 static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
-enum { FRACTIONS = sizeof fractions / sizeof *fractions };
+enum { FRACTIONS = SMOE_COUNT(fractions) };
 
 static const struct {
     const char *column;
@@ -92,7 +92,6 @@ static const struct {
 } percentiles[] = {{"p0.5", 5},  {"p2.5", 25},   {"p5", 50},    {"p10", 100},
                    {"p20", 200}, {"p50", 500},   {"p80", 800},  {"p90", 900},
                    {"p95", 950}, {"p97.5", 975}, {"p99.5", 995}};
-enum { PERCENTILES = sizeof percentiles / sizeof *percentiles };
 
 /* Of lists of n weights in falling order: for each kept rank, the sum so far and its histogram; for
  * each of `lists_an_image` lists, the ranks at which fractions are reached. */
@@ -154,7 +153,7 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
                          {"block", .number = smoe_inspect_block(r, l)},
                          {"rank", .number = rank_at(c, k) + 1},
                          {"mean", .number = smoe_exact_value(c->total[k]) / (double)c->lists});
-        for (size_t p = 0; p < PERCENTILES; p++)
+        for (size_t p = 0; p < SMOE_COUNT(percentiles); p++)
             smoe_cell_number(frame, percentiles[p].column,
                              percentile(c, k, percentiles[p].permille));
         smoe_frame_end(frame);
@@ -198,7 +197,7 @@ void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, s
     size_t P = smoe_inspect_slots_per_expert(r, l);
     for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
         size_t slot = i / FRACTIONS;
-        smoe_inspect_put(r, frame, l, {"slot", .number = (double)slot},
+        smoe_inspect_put(r, frame, l, {"slot", .number = slot},
                          {"expert", .number = (double)(slot / P)},
                          {"fraction", .number = fractions[i % FRACTIONS]},
                          {"tokens", .number = (double)c->needed[i] / (double)c->images});
@@ -242,8 +241,7 @@ void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, siz
     SMOE_FREED double *unit = unit_slots(r, l);
     for (size_t a = 0; a < slots; a++)
         for (size_t b = 0; b < slots; b++) {
-            smoe_inspect_put(r, frame, l, {"slot", .number = (double)a},
-                             {"other", .number = (double)b},
+            smoe_inspect_put(r, frame, l, {"slot", .number = a}, {"other", .number = b},
                              {"cosine", .number = inner(unit + a * d, unit + b * d, d)});
         }
 }
@@ -283,7 +281,7 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
         mean[k] = all.sum[k] / all.count[k];
         rms[k] = sqrt(all.square[k] / all.count[k]);
     }
-    smoe_inspect_put(r, frame, l, {"slots", .number = (double)S},
-                     {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
-                     {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
+    smoe_inspect_put(r, frame, l, {"slots", .number = S}, {"within_mean", .number = mean[0]},
+                     {"within_rms", .number = rms[0]}, {"across_mean", .number = mean[1]},
+                     {"across_rms", .number = rms[1]});
 }

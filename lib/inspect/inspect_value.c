@@ -133,7 +133,7 @@ int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
     if (!r->subject.exchange_experts) return 0;
     for (size_t l = 0; l < r->layers; l++) {
         exchange_put(r, frame, l, "own", "this", &r->eval);
-        for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+        for (size_t k = 0; k < SMOE_COUNT(rules); k++) {
             if (exchange_evaluate(r, params, rules[k].rule, l, l, &eval, err)) return -1;
             exchange_put(r, frame, l, rules[k].name, "this", &eval);
             if (l && exchange_evaluate(r, params, rules[k].rule, 0, l, &eval, err)) return -1;
@@ -239,8 +239,8 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
         all.changed += one[i].changed;
     }
     double rounds = (double)(targets * ROUNDS), compared = rounds * (double)r->N;
-    smoe_frame_put(frame, {"run", .text = r->subject.run}, {"group", .number = (double)group},
-                   {"images", .number = (double)targets}, {"rounds", .number = ROUNDS},
+    smoe_frame_put(frame, {"run", .text = r->subject.run}, {"group", .number = group},
+                   {"images", .number = targets}, {"rounds", .number = ROUNDS},
                    {"largest_change", .number = all.largest},
                    {"mean_change", .number = all.sum / compared},
                    {"changed_predictions", .number = all.changed / rounds},

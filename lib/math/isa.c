@@ -93,10 +93,9 @@ static const struct {
 #endif
     {isa_always, isa_always, KERNELS("base", base, base)},
 };
-enum { ALL = sizeof all / sizeof *all };
 
 const smoe_kernels *smoe_kernels_of(const char *isa) {
-    for (size_t i = 0; i < ALL; i++)
+    for (size_t i = 0; i < SMOE_COUNT(all); i++)
         if (!strcmp(isa, all[i].kernels.isa)) return all[i].here() ? &all[i].kernels : NULL;
     return NULL;
 }
@@ -118,7 +117,7 @@ const smoe_kernels *smoe_kernels_get(void) {
 
 bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision) {
     const smoe_kernels *here = smoe_kernels_get();
-    for (size_t i = 0; i < ALL; i++)
+    for (size_t i = 0; i < SMOE_COUNT(all); i++)
         if (!strcmp(isa, all[i].kernels.isa))
             return all[i].kernels.gemm == here->gemm &&
                    (precision == SMOE_PRECISION_F32 || all[i].kernels.matrix == here->matrix);

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/param.h"
 #include "math/matrix.h"
 #include "math/precision.h"

@@ -13,7 +13,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/bf16.h"
 #include "math/precision.h"
 

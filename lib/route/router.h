@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/param.h"
 #include "base/rng.h"
 #include "route/plan.h"

@@ -62,7 +62,7 @@ static const char *predicate(const smoe_spec *s, const char *name, bool *holds) 
         {"training", "a model that is trained here", !s->trained},
         {"batch", "a model that is trained here", !s->trained || grouped},
     };
-    for (size_t i = 0; i < sizeof predicates / sizeof *predicates; i++)
+    for (size_t i = 0; i < SMOE_COUNT(predicates); i++)
         if (!strcmp(name, predicates[i].name)) {
             *holds = predicates[i].holds;
             return predicates[i].called;

@@ -10,7 +10,7 @@ const smoe_rule smoe_spec_rules[] = {
 #undef NEEDS
 #undef INSTEAD
 };
-const size_t smoe_spec_rule_count = sizeof smoe_spec_rules / sizeof *smoe_spec_rules;
+const size_t smoe_spec_rule_count = SMOE_COUNT(smoe_spec_rules);
 
 bool smoe_rule_names(const smoe_rule *rule, const char *name) {
     char word[SMOE_RULE_WORD];

@@ -125,7 +125,7 @@ int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *it
 
 int smoe_value_bool(const char *text, bool *value, char *problem) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < SMOE_COUNT(words); i++)
         if (!strcasecmp(text, words[i])) {
             *value = i % 2;
             return 0;

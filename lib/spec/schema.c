@@ -99,7 +99,7 @@ static const smoe_variant variants[] = {
 };
 
 const smoe_variant *smoe_variant_find(const char *name) {
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+    for (size_t i = 0; i < SMOE_COUNT(variants); i++)
         if (!strcmp(variants[i].name, name)) return &variants[i];
     return NULL;
 }

@@ -103,9 +103,9 @@ static smoe_sweep_key *sweep_key(smoe_reading *reading, const smoe_node *node,
     for (size_t i = 0; i < keys->count; i++)
         if (!strcmp(keys->key[i].key, name))
             smoe_reading_problem(reading, &node->where, name, "is swept twice");
-    keys->key = smoe_alloc_next(keys->key, keys->count, sizeof *keys->key);
-    keys->key[keys->count] = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
-    return &keys->key[keys->count++];
+    smoe_sweep_key *key = &SMOE_APPEND(keys->key, keys->count);
+    *key = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
+    return key;
 }
 
 const char *smoe_spec_started(const char *key) {

@@ -38,7 +38,7 @@ static const struct number {
     {"smoe.images", offsetof(stored, state.images), false, false},
     {"smoe.classes", offsetof(stored, state.classes), false, false},
 };
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
+enum { NUMBERS = SMOE_COUNT(numbers) };
 
 static uint64_t *checkpoint_number_at(stored *s, const struct number *number) {
     return (uint64_t *)(void *)((char *)s + number->at);

@@ -118,7 +118,7 @@ static void put_gelu(implied *x, const char *from, const char *name) {
     } gelus[] = {{"gelu", "erf"},         {"gelu_erf", "erf"},          {"gelu_python", "erf"},
                  {"quick_gelu", "quick"}, {"gelu_new", "tanh"},         {"gelu_fast", "tanh"},
                  {"gelu_tanh", "tanh"},   {"gelu_pytorch_tanh", "tanh"}};
-    for (size_t i = 0; name && i < sizeof gelus / sizeof *gelus; i++)
+    for (size_t i = 0; name && i < SMOE_COUNT(gelus); i++)
         if (!strcmp(name, gelus[i].name)) {
             implied_put(x, from, "model.gelu", "%s", gelus[i].gelu);
             return;
@@ -209,19 +209,19 @@ static void put_timm_name(implied *x, const char *name, const char *from) {
         const char *part, *heads;
     } heads[] = {{"vit_giantopt_", "16"}, {"vit_base_patch16_gap_", "16"}};
     bool here = false;
-    for (size_t i = 0; i < sizeof timm_others / sizeof *timm_others && !*x->other; i++)
+    for (size_t i = 0; i < SMOE_COUNT(timm_others) && !*x->other; i++)
         if (strstr(name, timm_others[i].part))
             put_other(x, from, "of its model: ", timm_others[i].what);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < SMOE_COUNT(known); i++)
         here |= !strncmp(name, known[i], strlen(known[i]));
     if (!here) return;
     implied_put(x, from, "model.norm_eps",
                 strstr(name, "vit_") && strstr(name, "_clip_") ? "1e-05" : "1e-06");
     implied_put(x, from, "model.gelu", strstr(name, "quickgelu") ? "quick" : "erf");
-    for (size_t i = 0; i < sizeof tanh / sizeof *tanh; i++)
+    for (size_t i = 0; i < SMOE_COUNT(tanh); i++)
         if (strstr(name, tanh[i])) implied_put(x, from, "model.gelu", "tanh");
     put_known(x, from, "model.heads");
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    for (size_t i = 0; i < SMOE_COUNT(heads); i++)
         if (strstr(name, heads[i].part)) implied_put(x, from, "model.heads", "%s", heads[i].heads);
 }
 
@@ -314,7 +314,7 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
     *x = (implied){.count = 0};
     put_shapes(x, file);
     if (!x->count) return;
-    for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(configurations); i++) {
         json_auto_t *json = smoe_json_beside(path, configurations[i].file);
         if (json) configurations[i].put(x, json, configurations[i].file);
     }
@@ -387,7 +387,7 @@ static void put_own(implied *x, const smoe_safetensors *file) {
     *x = (implied){.count = 0};
     if (!carried.text || smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return;
     json_auto_t *spec = smoe_spec_object(&own);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(keys); i++) {
         implied_value_of(value, spec, keys[i]);
         if (smoe_spec_acts(&own, keys[i])) implied_put(x, "its own spec has", keys[i], "%s", value);
     }

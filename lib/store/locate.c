@@ -81,7 +81,7 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
     ssize_t got = first_bytes(arg, first);
     bool here = begins_as_ours(first, got);
     here |= got > 0 && smoe_foreign_begins(first, (size_t)got);
-    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !here; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(others) && got > 0 && !here; i++) {
         bool is = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
         if (!is || (others[i].ending && !smoe_text_ends(arg, others[i].ending))) continue;
         const char *text = others[i].text, *name = strstr(text, "%s");
@@ -99,7 +99,7 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
 static const char *held_by(const char *folder) {
     static const char *const names[] = {"model.safetensors", "open_clip_model.safetensors",
                                         "pytorch_model.bin", "open_clip_pytorch_model.bin"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < SMOE_COUNT(names); i++)
         if (smoe_shards_held(folder, names[i])) return names[i];
     return NULL;
 }
@@ -133,7 +133,7 @@ bool smoe_run_is_model(const char *arg) {
     struct stat there;
     if (stat(arg, &there)) return smoe_text_ends(arg, ".safetensors");
     if (S_ISDIR(there.st_mode)) return true;
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+    for (size_t i = 0; i < SMOE_COUNT(foreign); i++)
         if (smoe_text_ends(arg, foreign[i])) return true;
     char first[FIRST];
     return begins_as_ours(first, first_bytes(arg, first));

@@ -252,7 +252,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     if (smoe_file_sync(run->dir, err)) return -1;
     if (records_empty(run, err)) return -1;
     static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
-    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+    for (size_t i = 0; i < SMOE_COUNT(old); i++)
         if (smoe_file_remove(in_run(&at, run, old[i]), err)) return -1;
     if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;

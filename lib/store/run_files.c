@@ -12,7 +12,7 @@ int smoe_run_own(const char *dir, smoe_err *err) {
     static const char *const names[] = {
         "metrics.jsonl", "ckpt",       "spec.yaml",       "env.json",        "log.txt",
         "STATUS",        SMOE_RUN_CSV, SMOE_RUN_OUTCOMES, SMOE_RUN_MANIFEST, SMOE_RUN_EVENTS};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(names); i++) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         if (smoe_file_no_link(path, err)) return -1;
     }

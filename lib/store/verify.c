@@ -57,7 +57,7 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
 void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
     static const char *const names[] = {"model.safetensors", "state.safetensors",
                                         "ema.safetensors"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(names); i++) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         bool there = smoe_shards_there(path);
         /* A run that still trains may have deleted the whole checkpoint meanwhile. */
@@ -168,7 +168,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
 static bool checked_elsewhere(const char *name) {
     static const char *const endings[] = {".safetensors", ".jsonl", ".npy"};
     const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+    for (size_t i = 0; dot && i < SMOE_COUNT(endings); i++)
         if (!strcmp(dot, endings[i])) return true;
     return false;
 }

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>

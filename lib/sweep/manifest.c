@@ -174,7 +174,7 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err 
 
 int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
     const char *const models[] = {sweep->run, sweep->checkpoint, sweep->init};
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (size_t i = 0; i < SMOE_COUNT(models); i++)
         if (models[i] && !smoe_text_printable(models[i]))
             return smoe_fail(err, SMOE_USAGE,
                              "%s: a path that is not printable UTF-8; the sweep could not name it",

@@ -174,7 +174,7 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
                                  smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column,
                                  smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column};
     size_t found = SIZE_MAX;
-    for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
+    for (size_t i = 0; i < SMOE_COUNT(names) && found == SIZE_MAX; i++)
         if (names[i]) found = smoe_measures_metric(r->measured, names[i]);
     return found;
 }

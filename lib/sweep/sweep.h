@@ -23,8 +23,6 @@
 #include "sweep/axes.h"
 #include "tensors/safetensors.h"
 
-#include <jansson.h>
-
 typedef enum smoe_trial_state {
     SMOE_TRIAL_OPEN,
     SMOE_TRIAL_DONE,

@@ -39,7 +39,7 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
 static int own(const char *dir, smoe_err *err) {
     static const char kept[] = "/claims/" SMOE_KEPT;
     static const char *const folders[] = {"", "/claims", kept};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(folders); i++) {
         SMOE_FREED char *folder = smoe_text_format("%s%s", dir, folders[i]);
         if (smoe_file_no_links(folder, err)) return -1;
     }
@@ -125,7 +125,7 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
                          &old.figure.title};
     if (smoe_sweep_open(&old, dir, err) || smoe_manifest_compare(&old, sweep, err)) return -1;
     bool changed = smoe_sweep_see(&old.plan, sweep->plan.seen);
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++) changed |= adopt(to[i], from[i]);
+    for (size_t i = 0; i < SMOE_COUNT(to); i++) changed |= adopt(to[i], from[i]);
     if (changed && smoe_manifest_write(&old, dir, err)) return -1;
     const smoe_sweep given = *sweep;
     *sweep = old;

@@ -201,7 +201,7 @@ static bool is_linear(const target *t, char bias[NAME]) {
                                         "blocks.#.attn.qkv.*", "blocks.#.attn.proj.*",
                                         "blocks.#.mlp.fc1.*",  "blocks.#.mlp.fc2.*"};
     bool linear = false;
-    for (size_t k = 0; k < sizeof layer / sizeof *layer && !linear; k++)
+    for (size_t k = 0; k < SMOE_COUNT(layer) && !linear; k++)
         linear = smoe_foreign_renamed(bias, t->name, layer[k], layer[k]);
     if (!linear || t->ndim < 2 || !smoe_text_ends(bias, ".weight")) return false;
     strcpy(bias + strlen(bias) - strlen("weight"), "bias");

@@ -126,7 +126,7 @@ static int npy_read(foreign *f, const member *m, smoe_err *err) {
     size_t count;
     const char *wrong = smoe_npy_header_read(&h, m->bytes, m->size);
     piece p = {.ndim = h.ndim, .data = m->bytes + h.from};
-    for (size_t i = 0; !wrong && i < sizeof types / sizeof *types; i++)
+    for (size_t i = 0; !wrong && i < SMOE_COUNT(types); i++)
         if (!strcmp(h.dtype, types[i].descr)) p.type = types[i].word;
     if (p.type) p.bytes = smoe_type_bytes(p.type);
     if (!wrong && !p.type) wrong = "the type of its elements";

@@ -192,7 +192,7 @@ static const rule table[] = {
     FLAX("MAPHead_0/MlpBlock_0/Dense_1", "attn_pool.mlp.fc2"),
     FLAX("head", "head"),
 };
-static const rule *const end = table + sizeof table / sizeof *table;
+static const rule *const end = table + SMOE_COUNT(table);
 static const char last_of_vit[] = "classifier.*"; /* where the names of Hugging Face's ViT end */
 
 /* What '#' and '*' stand for in a name. */
@@ -276,7 +276,7 @@ static const struct {
 };
 
 const char *smoe_foreign_lack(const char *name) {
-    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+    for (size_t i = 0; i < SMOE_COUNT(lacks); i++)
         if (strstr(name, lacks[i].part)) return lacks[i].lack;
     return NULL;
 }

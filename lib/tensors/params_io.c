@@ -50,7 +50,7 @@ static void sizes_check(const smoe_init_map *from, smoe_err *found) {
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
     size_t here = 0, there = 0;
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    for (size_t k = 0; k < SMOE_COUNT(sizes); k++) {
         const model_size *s = &sizes[k];
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *param = &params->param[i];

@@ -58,7 +58,6 @@ static const struct {
              {"DoubleStorage", "F64"}, {"LongStorage", "I64"},        {"IntStorage", "I32"},
              {"ShortStorage", "I16"},  {"CharStorage", "I8"},         {"ByteStorage", "U8"},
              {"BoolStorage", "BOOL"},  {"ComplexFloatStorage", "C64"}};
-enum { TYPES = sizeof types / sizeof *types };
 
 enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_PARAMETER, REBUILD_WITH_STATE, CALLS };
 static const char *const calls[CALLS] = {
@@ -84,7 +83,6 @@ static const struct {
     {"torch._utils _rebuild_", "it is not a plain tensor; save one, such as tensor.detach().cpu()"},
     {"torch._tensor _rebuild_", "it is of another class; save tensor.as_subclass(torch.Tensor)"},
 };
-enum { OTHERS = sizeof others / sizeof *others };
 
 /* What no file of weights has: modules, and functions of builtins, that run programs. */
 static const char hostile[] =
@@ -105,9 +103,8 @@ static int push_again(machine *m, ptrdiff_t v) {
 
 static int push_filled(machine *m, value v) {
     if (m->values == MOST) return fail(m, "more than %d values", MOST);
-    m->value = smoe_alloc_next(m->value, m->values, sizeof *m->value);
-    m->value[m->values] = v;
-    return push_again(m, (ptrdiff_t)m->values++);
+    SMOE_APPEND(m->value, m->values) = v;
+    return push_again(m, (ptrdiff_t)m->values - 1);
 }
 
 static int push(machine *m, value v) {
@@ -228,12 +225,12 @@ static int push_named(machine *m, const char *name) {
                     "%s could run a program, and does not belong in a file of weights; nothing was "
                     "executed",
                     smoe_text_shown(name, shown, sizeof shown));
-    for (size_t i = 0; i < TYPES && !strncmp(name, "torch ", 6); i++)
+    for (size_t i = 0; i < SMOE_COUNT(types) && !strncmp(name, "torch ", 6); i++)
         if (!strcmp(name + 6, types[i].name))
             return push(m, (value){.kind = TYPE, .number = (int64_t)i});
     int64_t which = 0;
     while (which < CALLS && strcmp(name, calls[which]) != 0) which++;
-    for (int64_t k = OTHERS; which >= CALLS && k-- > 0;)
+    for (int64_t k = SMOE_COUNT(others); which >= CALLS && k-- > 0;)
         if (!strncmp(name, others[k].call, strlen(others[k].call))) which = CALLS + 1 + k;
     return push(m, (value){.kind = CALL, .number = which});
 }

@@ -51,7 +51,7 @@ static const struct {
     {"F8_E8M0", 8, SMOE_DTYPE_OTHER},     {"F6_E2M3", 6, SMOE_DTYPE_OTHER},
     {"F6_E3M2", 6, SMOE_DTYPE_OTHER},     {"F4", 4, SMOE_DTYPE_OTHER},
 };
-enum { TYPES = sizeof types / sizeof *types };
+enum { TYPES = SMOE_COUNT(types) };
 
 size_t smoe_dtype_bytes(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/bf16.h"
 
 typedef enum smoe_dtype {

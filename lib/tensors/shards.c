@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

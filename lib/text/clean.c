@@ -80,7 +80,7 @@ static size_t clean_numbered(const ucs4_t *text, bool closed, ucs4_t *c) {
 /* "&eacute;"; of several names that begin so, the longest. */
 static size_t clean_named(const ucs4_t *text, bool closed, ucs4_t *c) {
     size_t longest = 0;
-    for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(entities); i++) {
         const char *name = entities[i].names;
         for (ucs4_t code = entities[i].first; *name; code++) {
             size_t length = strcspn(name, " "), n = 0;
@@ -140,7 +140,7 @@ static size_t repaired(ucs4_t out[MOST], ucs4_t c) {
     out[0] = c;
     if (c < 128) return !is_control(c);
     c = windows(c);
-    for (size_t i = 0; i < sizeof ligatures / sizeof *ligatures; i++)
+    for (size_t i = 0; i < SMOE_COUNT(ligatures); i++)
         if (ligatures[i].from == c) {
             size_t n = 0;
             for (const char *at = ligatures[i].to; *at;)

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "spec/spec.h"
 
 enum { SMOE_CAPTION = 4096 }; /* room for a text; longer ones are cut */

@@ -200,7 +200,7 @@ static kind kind_of(ucs4_t c) {
  * number, or what is neither and no blank. */
 static size_t word_length(const uint8_t *text, size_t n) {
     static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(endings); i++) {
         size_t length = strlen(endings[i]);
         if (length <= n && !memcmp(text, endings[i], length)) return length;
     }

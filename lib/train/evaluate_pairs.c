@@ -85,7 +85,7 @@ static int take_key(const gathered *g, const uint32_t *tokens, size_t length, si
         char text[SMOE_CAPTION];
         smoe_caption_choice choice = {.which = which};
         if (smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err)) return -1;
-        length = smoe_tokenizer_encode(g->tokenizer, all, sizeof all / sizeof *all, text);
+        length = smoe_tokenizer_encode(g->tokenizer, all, SMOE_COUNT(all), text);
         tokens = all;
     }
     *key = UINT64_C(0xcbf29ce484222325);

@@ -59,11 +59,11 @@ void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *predictio
         "image path* label label_name* prediction prediction_name* correct probability");
     for (size_t i = 0; i < smoe_dataset_images(set); i++)
         smoe_frame_put(
-            frame, {"image", .number = (double)i},
+            frame, {"image", .number = i},
             {"path", .text = smoe_dataset_image_name(set, i, name, sizeof name)},
-            {"label", .number = (double)prediction[i].label},
+            {"label", .number = prediction[i].label},
             {"label_name", .text = smoe_dataset_class_name(set, (size_t)prediction[i].label)},
-            {"prediction", .number = (double)prediction[i].top},
+            {"prediction", .number = prediction[i].top},
             {"prediction_name", .text = smoe_dataset_class_name(set, prediction[i].top)},
             {"correct", .number = prediction[i].correct},
             {"probability", .number = prediction[i].probability});
@@ -79,11 +79,10 @@ void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
     smoe_scores_by_class(share, images, N, prediction, count);
     for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
     for (size_t c = 0; c < N; c++)
-        smoe_frame_put(frame, {"class", .number = (double)c},
-                       {"name", .text = smoe_dataset_class_name(set, c)},
-                       {"images", .number = (double)images[c]},
-                       {"predicted", .number = (double)images[N + c]},
-                       {"precision_at_1", .number = share[c]});
+        smoe_frame_put(
+            frame, {"class", .number = c}, {"name", .text = smoe_dataset_class_name(set, c)},
+            {"images", .number = images[c]}, {"predicted", .number = (double)images[N + c]},
+            {"precision_at_1", .number = share[c]});
 }
 
 typedef struct pair {
@@ -123,11 +122,11 @@ void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
             for (size_t k = i; k < pairs && list[k].label == list[i].label; k++)
                 of_class += list[k].images;
         }
-        smoe_frame_put(frame, {"run", .text = run}, {"class", .number = (double)list[i].label},
+        smoe_frame_put(frame, {"run", .text = run}, {"class", .number = list[i].label},
                        {"name", .text = smoe_dataset_class_name(set, list[i].label)},
-                       {"predicted", .number = (double)list[i].top},
+                       {"predicted", .number = list[i].top},
                        {"predicted_name", .text = smoe_dataset_class_name(set, list[i].top)},
-                       {"images", .number = (double)list[i].images},
+                       {"images", .number = list[i].images},
                        {"share", .number = (double)list[i].images / (double)of_class});
     }
 }

@@ -403,7 +403,7 @@ static void add_router_metrics(const smoe_step *s, json_t *r) {
             {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
         };
         size_t block = smoe_model_moe_block(s->model, i);
-        for (size_t k = 0; k < sizeof statistic / sizeof *statistic; k++)
+        for (size_t k = 0; k < SMOE_COUNT(statistic); k++)
             if (statistic[k].wanted)
                 smoe_run_metric(r, statistic[k].metric, NULL, block, statistic[k].value);
     }

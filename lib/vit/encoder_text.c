@@ -46,7 +46,7 @@ static const char *const names[][2] = {
 
 static void rename_layer(char *name, size_t size) {
     char before[96];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < SMOE_COUNT(names); i++) {
         snprintf(before, sizeof before, "%s", name);
         const char *at = strstr(before, names[i][0]);
         if (at)

@@ -12,7 +12,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/param.h"
 #include "base/threads.h"
 #include "comm/comm.h"

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "vit/expert_parallel.h"
 #include "base/param.h"
 #include "route/router.h"
