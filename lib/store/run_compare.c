@@ -86,17 +86,25 @@ static bool is_of_layer(const char *key) {
     return !strncmp(key, "blocks.", 7);
 }
 
-/* The next record from *i that has a number of that name. A batch of training and an evaluation
- * have the same names for metrics of a layer; those of an evaluation have its prefix here. */
+/* The number of that name in record i; NAN: it has none. A batch of training and an evaluation have
+ * the same names for metrics of a layer; those of an evaluation have its prefix here. */
+static double number_at(const records *r, size_t i, const char *name) {
+    size_t n = strlen(r->prefix[i]);
+    bool own = !strncmp(name, r->prefix[i], n) && is_of_layer(name + n);
+    if (!own && is_of_layer(name)) return NAN;
+    return run_compare_number_of(json_object_get(r->json[i], own ? name + n : name));
+}
+
+/* The next step from record *i on that has a number of that name. If several of its records have
+ * one, as the time, it is that of the last. */
 static bool next_number(const records *r, const char *name, size_t *i, double *number) {
-    for (; *i < r->count; ++*i) {
-        size_t n = strlen(r->prefix[*i]);
-        bool own = !strncmp(name, r->prefix[*i], n) && is_of_layer(name + n);
-        if (!own && is_of_layer(name)) continue;
-        *number = run_compare_number_of(json_object_get(r->json[*i], own ? name + n : name));
-        if (isfinite(*number)) return true;
-    }
-    return false;
+    size_t found = r->count;
+    for (; *i < r->count && (found == r->count || r->step[*i] == r->step[found]); ++*i)
+        if (isfinite(number_at(r, *i, name))) found = *i;
+    *i = found;
+    if (found == r->count) return false;
+    *number = number_at(r, found, name);
+    return true;
 }
 
 /* A number of both runs, paired by step. */

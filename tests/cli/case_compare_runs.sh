@@ -19,6 +19,8 @@ row=$(grep '^train/loss ' out)
 echo "$row" | awk -v a="$(last a train/loss)" -v b="$(last c train/loss)" '
     { exit !($2 - a < 1e-5 && a - $2 < 1e-5 && $3 - b < 1e-5 && b - $3 < 1e-5 && $6 == 24) }' ||
     fail "$row; $(last a train/loss), $(last c train/loss)"
+# a step with two records, of training and of an evaluation, counts once: its time is that of the last
+grep -qE '^epoch .* 24$' out && grep -qE '^wall_s .* 24$' out || fail "$(grep -E '^(epoch|wall_s)' out)"
 # Batches of training and evaluations have the same names for numbers of a layer, but are not paired with one another: runs whose
 # records of training are of different steps have only evaluations in common, here at steps 8, 16 and 24, beside the last batch.
 choice='model.moe.router=tokens-choice model.moe.capacity=0.5'
