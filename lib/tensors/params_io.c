@@ -78,6 +78,10 @@ static void sizes_check(const smoe_init_map *from, smoe_err *found) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+static const char without_head[] =
+    "; smoe train --init starts from a file without a head, and with train.steps=1 "
+    "train.optimizer.lr=0 eval.fewshot.shots=[10] it measures the features of the file";
+
 /* A line for each reason why the file cannot be loaded. */
 static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t count,
                       smoe_err *err) {
@@ -102,9 +106,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             if (!source.tensor && exact)
                 smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s %s: missing%s", path, name,
                                smoe_shape_text(shape, param->ndim, param->dim),
-                               strcmp(name, "head.weight") != 0
-                                   ? ""
-                                   : "; smoe train --init starts from a file without a head");
+                               strcmp(name, "head.weight") != 0 ? "" : without_head);
         }
     }
     if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied)
