@@ -142,13 +142,34 @@ static int same_file(const verification *v, const char *file, smoe_err *err) {
     return same;
 }
 
+/* The same of all files whose names begin so; a large tensor file has several parts and an
+ * index. */
+static int same_files(const verification *v, const char *begin, smoe_err *err) {
+    SMOE_FREED char *a = smoe_text_format("%s/ckpt/latest", v->whole);
+    SMOE_FREED char *b = smoe_text_format("%s/ckpt/latest", v->parts);
+    SMOE_FREED char **x = smoe_file_names(a);
+    if (!x) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", a);
+    SMOE_FREED char **y = smoe_file_names(b);
+    if (!y) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", b);
+    size_t i = 0, k = 0, n = strlen(begin);
+    int same = 1;
+    for (; same > 0; i++, k++) {
+        while (x[i] && strncmp(x[i], begin, n) != 0) i++;
+        while (y[k] && strncmp(y[k], begin, n) != 0) k++;
+        if (!x[i] || !y[k]) return !x[i] && !y[k];
+        same = strcmp(x[i], y[k]) ? 0 : same_file(v, x[i], err);
+    }
+    return same;
+}
+
 static int judge(const verification *v, smoe_err *err) {
     smoe_run_difference first = {0};
     SMOE_FREED char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
     SMOE_FREED char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
     if (smoe_runs_compare_records(&first, NULL, a, b, err)) return -1;
-    int model = same_file(v, "model.safetensors", err), state = -1;
-    if (model >= 0) state = same_file(v, "state.safetensors", err);
+    int model = same_files(v, "model", err), state = -1;
+    if (model > 0) model = same_files(v, "ema", err); /* of train.ema; else there is no file */
+    if (model >= 0) state = same_files(v, "state", err);
     if (model < 0 || state < 0) return -1;
     bool same = model && state && !first.any;
     smoe_result result = {0};

@@ -9,6 +9,24 @@ grep -qE '^records +all [0-9]+ are the same, except for times$' out || fail "$(c
 status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 -o kept --json >json
 grep -q '"same": true' json && grep -q '"dir": "kept"' json || fail "$(cat json)"
 grep -q resumed kept/parts/log.txt && ! grep -q resumed kept/whole/log.txt || fail "$(cat kept/parts/log.txt)"
+# Checkpoints of several files.
+status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 train.shard_bytes=9000 -o shards >out
+grep -qE '^model +the same bytes$' out && [ -e shards/whole/ckpt/latest/model-00002-of-* ] || fail "of several files: $(cat out)"
+# A difference is detected, here of the average: of the resumed run another file is opened.
+cat >other.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+FILE *fopen(const char *path, const char *mode) {
+    FILE *(*real)(const char *, const char *) = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+    return real(strstr(path, "/parts/ckpt/latest/ema") ? "/dev/null" : path, mode);
+}
+END
+if "${CC:-cc}" -shared -fPIC -o other.so other.c -ldl 2>/dev/null; then
+    status 1 env LD_PRELOAD="$PWD/other.so" smoe verify-resume tiny.yaml -q train.steps=120 train.eval_every=0 train.ema=0.9 -o average >out 2>err
+    grep -qE '^model +different$' out && grep -qE '^state +the same bytes$' out || fail "$(cat out err)"
+fi
 # Training ends with the command that began it.
 smoe verify-resume tiny.yaml -q train.steps=1000000 train.eval_every=0 -o ended >/dev/null 2>&1 &
 wait_for ended/whole/metrics.jsonl 3
