@@ -101,6 +101,11 @@ void smoe_arena_free(smoe_arena *arena);
 /* Edit distance between two words; small numbers, for "did you mean". */
 size_t smoe_text_distance(const char *a, const char *b);
 
+/* The number of typing errors between a word and a known one: allowed are one, or one per three
+ * letters, or two exchanged letters; SIZE_MAX beyond that, because short words would resemble
+ * everything. */
+size_t smoe_text_slips(const char *word, const char *candidate);
+
 /* The index of the candidate nearest to word, or -1 if none is near enough for a typing error. */
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
 
@@ -126,6 +131,9 @@ char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 /* Adds an item to a list in a buffer, behind ", " where it is not the first; what does not fit is
  * cut. */
 void smoe_text_list(char *list, size_t size, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
+/* A name as a member of such a list: in quotation marks if it has a comma itself. Returns buf. */
+const char *smoe_text_member(const char *name, char *buf, size_t size);
 
 /* Puts a copy of a text, or NULL, in the place of a fresh text or NULL, which is freed. */
 void smoe_text_set(char **to, const char *text);

@@ -3,6 +3,7 @@
 
 #include <locale.h>
 #include <stdarg.h>
+#include <strings.h>
 #include <unictype.h>
 #include <unistr.h>
 
@@ -25,17 +26,46 @@ size_t smoe_text_distance(const char *a, const char *b) {
     return row[m];
 }
 
+static bool text_same_letters(const char *a, const char *b) {
+    int count[256] = {0};
+    for (; *a; a++) count[(unsigned char)*a]++;
+    for (; *b; b++) count[(unsigned char)*b]--;
+    for (size_t i = 0; i < 256; i++)
+        if (count[i]) return false;
+    return true;
+}
+
+/* A bit for each letter of a word; bytes that are the same but for multiples of 64 share one. */
+static uint64_t text_letters(const char *word) {
+    uint64_t letters = 0;
+    for (; *word; word++) letters |= UINT64_C(1) << ((unsigned char)*word % 64);
+    return letters;
+}
+
+/* At most the distance of two words: each slip removes one letter and adds one at most. */
+static size_t text_least_distance(const char *a, const char *b) {
+    uint64_t x = text_letters(a), y = text_letters(b);
+    int lost = __builtin_popcountll(x & ~y), added = __builtin_popcountll(y & ~x);
+    return (size_t)(lost > added ? lost : added);
+}
+
+size_t smoe_text_slips(const char *word, const char *candidate) {
+    if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
+    size_t length = strlen(word), other = strlen(candidate), most = length / 3 > 1 ? length / 3 : 1;
+    if (length > other + most || other > length + most) return SIZE_MAX; /* the distance is more */
+    if (text_least_distance(word, candidate) > most) return SIZE_MAX;
+    size_t distance = smoe_text_distance(word, candidate);
+    if (distance == 2 && text_same_letters(word, candidate)) return distance;
+    return distance > most || distance >= length ? SIZE_MAX : distance;
+}
+
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count) {
     int nearest = -1;
-    /* At most two errors, or a third of the letters; one for words of up to three: enough for
-     * transposed letters, too few for an unrelated word. */
-    size_t letters = strlen(word), best = letters / 3 > 2 ? letters / 3 : letters > 3 ? 2 : 1;
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = smoe_text_distance(word, candidates[i]);
-        if (distance < best || (distance == best && nearest < 0)) {
-            best = distance;
-            nearest = (int)i;
-        }
+    for (size_t i = 0, best = SIZE_MAX; i < count; i++) {
+        size_t slips = smoe_text_slips(word, candidates[i]);
+        if (slips >= best) continue;
+        best = slips;
+        nearest = (int)i;
     }
     return nearest;
 }
@@ -57,6 +87,12 @@ void smoe_text_list(char *list, size_t size, const char *fmt, ...) {
     va_start(args, fmt);
     if (used < size) vsnprintf(list + used, size - used, fmt, args);
     va_end(args);
+}
+
+const char *smoe_text_member(const char *name, char *buf, size_t size) {
+    const char *mark = strchr(name, ',') ? "\"" : "";
+    snprintf(buf, size, "%s%s%s", mark, name, mark);
+    return buf;
 }
 
 void smoe_text_set(char **to, const char *text) {

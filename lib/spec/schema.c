@@ -5,7 +5,6 @@
 #include "base/digest.h"
 
 #include <pthread.h>
-#include <strings.h>
 
 /* Names out of other tables, as choices: "none|Ti|S...", "soft|soft-uniform...",
  * "shapes|image-folder...". */
@@ -197,39 +196,6 @@ bool smoe_spec_key_at(smoe_key_words *words, size_t number) {
 
 /* ---- what was meant -------------------------------------------------------------------------- */
 
-static bool same_letters(const char *a, const char *b) {
-    int count[256] = {0};
-    for (; *a; a++) count[(unsigned char)*a]++;
-    for (; *b; b++) count[(unsigned char)*b]--;
-    for (size_t i = 0; i < 256; i++)
-        if (count[i]) return false;
-    return true;
-}
-
-/* A bit for each letter of a word; bytes that are the same but for multiples of 64 share one. */
-static uint64_t letters_of(const char *word) {
-    uint64_t letters = 0;
-    for (; *word; word++) letters |= UINT64_C(1) << ((unsigned char)*word % 64);
-    return letters;
-}
-
-/* At most the distance of two words: each slip removes one letter and adds one at most. */
-static size_t least_distance(const char *a, const char *b) {
-    uint64_t x = letters_of(a), y = letters_of(b);
-    int lost = __builtin_popcountll(x & ~y), added = __builtin_popcountll(y & ~x);
-    return (size_t)(lost > added ? lost : added);
-}
-
-size_t smoe_word_slips(const char *word, const char *candidate) {
-    if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
-    size_t length = strlen(word), other = strlen(candidate), most = length / 3 > 1 ? length / 3 : 1;
-    if (length > other + most || other > length + most) return SIZE_MAX; /* the distance is more */
-    if (least_distance(word, candidate) > most) return SIZE_MAX;
-    size_t distance = smoe_text_distance(word, candidate);
-    if (distance == 2 && same_letters(word, candidate)) return distance;
-    return distance > most || distance >= length ? SIZE_MAX : distance;
-}
-
 /* Whether a word is one of the words of a name that are joined by underscores. */
 static bool is_word_of(const char *word, const char *name) {
     const size_t length = strlen(word);
@@ -252,7 +218,7 @@ bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KE
             size_t whole = (size_t)(part - key) + length;
             if (part[length] && !strncmp(before, key, whole + 1)) continue; /* seen with that key */
             snprintf(candidate, sizeof candidate, "%.*s", (int)length, part);
-            size_t slips = smoe_word_slips(word, candidate);
+            size_t slips = smoe_text_slips(word, candidate);
             size_t above =
                 part > key ? (size_t)(part - key) - 1 : 0; /* length of its own section */
             bool sibling = strlen(section) == above && !strncmp(section, key, above);

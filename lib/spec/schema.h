@@ -57,10 +57,6 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
 /* The key or section, anywhere, that an unknown key of this section was probably meant to be (one
  * of the same section wins among equals); false when nothing resembles it. */
 bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]);
-/* The number of typing errors between a word and a known one: allowed are one, or one per three
- * letters, or two exchanged letters; SIZE_MAX beyond that, because short words would resemble
- * everything. */
-size_t smoe_word_slips(const char *word, const char *candidate);
 
 typedef struct smoe_variant {
     const char *name;

@@ -39,7 +39,7 @@ static int value_choose(const smoe_schema_entry *entry, const char *text, char *
         if (!strcmp(word, text)) return i;
     snprintf(choices, sizeof choices, "%s", entry->range);
     for (rest = choices; (word = strsep(&rest, "|"));) {
-        size_t slips = smoe_word_slips(text, word);
+        size_t slips = smoe_text_slips(text, word);
         if (slips >= best) continue;
         best = slips;
         nearest = word;

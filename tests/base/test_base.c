@@ -385,9 +385,15 @@ static void text(void **state) {
     assert_int_equal(smoe_text_nearest("expert", words, 3), 0);
     assert_int_equal(smoe_text_nearest("ruoter", words, 3), 2);
     assert_int_equal(smoe_text_nearest("completely", words, 3), -1);
+    /* two letters of four are another word, but two exchanged ones are not */
+    assert_int_equal(smoe_text_nearest("list", (const char *const[]){"cost"}, 1), -1);
+    assert_int_equal(smoe_text_nearest("csot", (const char *const[]){"cost"}, 1), 0);
     assert_int_equal(smoe_text_nearest("to", (const char *const[]){"std", "two"}, 2), 1);
     assert_int_equal(smoe_text_nearest("to", (const char *const[]){"std"}, 1), -1);
     assert_int_equal(smoe_text_nearest("x", NULL, 0), -1);
+    char item[20];
+    assert_string_equal(smoe_text_member("great auk", item, sizeof item), "great auk");
+    assert_string_equal(smoe_text_member("auk, great", item, sizeof item), "\"auk, great\"");
     char *made = smoe_text_format("%d-%s", 3, "x");
     assert_string_equal(made, "3-x");
     free(made);
