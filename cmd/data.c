@@ -409,14 +409,28 @@ static void add_others(smoe_result *result, const smoe_dataset *set) {
         smoe_fact_number(endings, others->ending[k].text, others->ending[k].count, .plain = true);
 }
 
+/* Whether the files of a split have this remark. */
+static bool split_remarks(const split *s, const char *remark) {
+    for (size_t i = 0; i < smoe_dataset_found(s->set)->remarks; i++)
+        if (!strcmp(smoe_dataset_found(s->set)->remark[i], remark)) return true;
+    return false;
+}
+
+/* One line per remark, with all splits that have it: one listing of files has several splits. */
 static void add_remarks(smoe_result *result, const data_job *job) {
     smoe_frame *table = smoe_result_records(result, "remarks");
     for (size_t k = 0; k < job->splits; k++)
         for (size_t i = 0; i < smoe_dataset_found(job->split[k].set)->remarks; i++) {
             const char *remark = smoe_dataset_found(job->split[k].set)->remark[i];
+            char splits[40] = "";
+            size_t first = 0;
             smoe_frame_put(table, {"split", .text = job->split[k].name},
                            {"remark", .text = remark});
-            smoe_result_line(result, "remark", "%s: %s", job->split[k].name, remark);
+            while (!split_remarks(&job->split[first], remark)) first++;
+            for (size_t n = k; first == k && n < job->splits; n++)
+                if (split_remarks(&job->split[n], remark))
+                    smoe_text_list(splits, sizeof splits, "%s", job->split[n].name);
+            if (first == k) smoe_result_line(result, "remark", "%s: %s", splits, remark);
         }
 }
 

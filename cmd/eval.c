@@ -158,11 +158,12 @@ static void eval_add_classes(smoe_result *result, const collector *c, const smoe
     }
     for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
         size_t worst = c->classes;
+        char item[300];
         for (size_t k = 0; k < c->classes; k++)
             if (isfinite(share[k]) && (worst == c->classes || share[k] < share[worst])) worst = k;
         if (!n) smoe_result_line(result, "lowest", "%s", "");
-        smoe_result_more(result, "%s%s %.3f", n ? ", " : "", smoe_dataset_class_name(l->set, worst),
-                         share[worst]);
+        smoe_text_member(smoe_dataset_class_name(l->set, worst), item, sizeof item);
+        smoe_result_more(result, "%s%s %.3f", n ? ", " : "", item, share[worst]);
         share[worst] = NAN;
     }
     if (seen > 1) smoe_result_more(result, "  (of %zu classes)", seen);

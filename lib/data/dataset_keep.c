@@ -195,10 +195,12 @@ static const char *unknown_text(const smoe_dataset *set, const uint32_t *number,
                                 size_t size) {
     enum { SHOWN = 5 };
     size_t all = 0;
+    char item[80];
     *buf = '\0';
     for (size_t k = 0; k < set->named; k++)
         if (number[k] == UINT32_MAX && all++ < SHOWN)
-            smoe_text_list(buf, size, "%.80s", set->class_name[k]);
+            smoe_text_list(buf, size, "%s",
+                           smoe_text_member(set->class_name[k], item, sizeof item));
     size_t used = strlen(buf);
     if (all > SHOWN) snprintf(buf + used, size - used, " and %zu more", all - SHOWN);
     return buf;

@@ -13,7 +13,7 @@ status 3 smoe train tiny.yaml -q $own -o none 2>err
 grep -q 'found ape/, bee/' err || grep -q 'found bee/, ape/' err || fail "what was found: $(cat err)"
 grep -q 'expected train/CLASS/IMAGE' err && grep -q 'data.holdout=0.1' err || fail "what is accepted: $(cat err)"
 status 0 smoe data photos data.holdout=0.25 >out
-grep -q '^remark  train: 3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +15 +5$' out || fail "of other files: $(cat out)"
+grep -q '^remark  train, test: 3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +15 +5$' out || fail "of other files: $(cat out)"
 status 0 smoe cost tiny.yaml data.source=image-folder data.path=photos data.holdout=0.25 --json >cost.json
 [ "$(grep -o '"params": [0-9]*' cost.json)" = "$(smoe cost tiny.yaml data.classes=2 --json | grep -o '"params": [0-9]*')" ] || fail "classes of the folder: $(grep params cost.json)"
 status 0 smoe train tiny.yaml $own data.holdout=0.25 -o held >/dev/null 2>err
@@ -72,7 +72,7 @@ status 3 smoe data brought >out 2>err
 grep -q '^left out: .*bee/42.png: Too many levels' out && grep -q '^left out: .*bee/43.png: File name too long' out || fail "unreadable: $(cat out)"
 grep -q '1 of 41 images of train cannot be used, more than one of 100: training refuses them, even with data.on_error=skip' err || fail "$(cat err)"
 [ "$(grep -c '^left out: .*a link to a file that is not there' out)" -eq 2 ] && grep -qE '^ape +20 +20$' out || fail "links: $(cat out)"
-grep -q '^remark  train: .*train/ape/up leads to a folder above it, and is not followed' out || fail "a loop: $(cat out)"
+grep -q '^remark  train, test: .*train/ape/up leads to a folder above it, and is not followed' out || fail "a loop: $(cat out)"
 rm brought/test/bee/4[123].png
 for i in $(seq 100); do cp photos/ape/1.png brought/train/ape/x$i.png; done
 status 3 smoe data brought >out 2>err
@@ -152,6 +152,15 @@ status 0 smoe train tiny.yaml $far data.exclude=none.txt data.on_error=skip -q -
 cp -r far elsewhere && rm elsewhere/ape/1.jpg elsewhere/bee/1.jpg
 status 0 smoe eval cleaned data.path=elsewhere >/dev/null 2>err
 grep -q '0 images of test are left out, of the ' err || fail "an evaluation on other data: $(cat err)"
+
+# A remark on files that are held out of one listing stands once; a name with a comma is one item of a list.
+mkdir -p 'loops/Norwich, NFK' loops/York && for i in 1 2 3 4; do png >"loops/Norwich, NFK/$i.png" && png >loops/York/$i.png; done
+ln -s .. loops/York/up
+status 0 smoe data loops data.holdout=0.3 >out
+grep -q '^remark  train, test: .*York/up leads to a folder above it' out && [ "$(grep -c '^remark' out)" -eq 1 ] || fail "a remark: $(cat out)"
+status 0 smoe train tiny.yaml data.source=image-folder data.path=loops data.limit=0 data.holdout=0.5 train.steps=4 train.batch_size=4 -q -o loops-run >/dev/null
+status 0 smoe eval loops-run >out 2>err
+grep -qE '^lowest .*"Norwich, NFK" [01]\.[0-9]{3}' out || fail "a name with a comma: $(cat out)"
 
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done
