@@ -65,11 +65,18 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
 /* In env.json of a run of --find-lr. */
 #define FIND_LR "find_lr"
 
-/* Its spec.yaml has other rates than the spec that was given, and it has no checkpoint. */
+/* Its spec.yaml has other rates than the spec that was given, and it has no checkpoint. Before
+ * version 1.0.2 only its command line shows it. */
 static int check_resumed(const train_job *job, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/env.json", job->dir);
     json_auto_t *env = smoe_json_read(path);
-    if (job->mode != SMOE_RUN_RESUME || !json_is_true(json_object_get(env, FIND_LR))) return 0;
+    bool found = json_is_true(json_object_get(env, FIND_LR));
+    json_t *word;
+    size_t i;
+    json_array_foreach(json_object_get(env, "argv"), i, word) {
+        found |= json_is_string(word) && !strncmp(json_string_value(word), "--find", 6);
+    }
+    if (job->mode != SMOE_RUN_RESUME || !found) return 0;
     return smoe_fail(err, SMOE_USAGE,
                      "%s: made by --find-lr, which cannot be resumed; train the spec itself, with "
                      "train.optimizer.lr=RATE, or look for the rate again with --find-lr --force",

@@ -402,8 +402,22 @@ static int make_one(const char *path, smoe_err *err) {
                : 0;
 }
 
+/* Whether some name in the path, or all of it, is longer than file systems take. */
+static bool is_too_long(const char *path) {
+    bool too_long = strlen(path) >= PATH_MAX;
+    for (size_t length; *path; path += length + (path[length] == '/')) {
+        length = strcspn(path, "/");
+        too_long |= length > NAME_MAX;
+    }
+    return too_long;
+}
+
 int smoe_file_make_parents(const char *path, smoe_err *err) {
     SMOE_FREED char *work = smoe_alloc_text(path);
+    if (is_too_long(path)) { /* its parents are not made in vain */
+        errno = ENAMETOOLONG;
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
+    }
     size_t end = strlen(work);
     while (end > 1 && work[end - 1] == '/')
         work[--end] = '\0'; /* the last name stays the caller's */
