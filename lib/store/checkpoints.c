@@ -80,6 +80,8 @@ int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_
     return 0;
 }
 
+#define CONTINUES " to continue from the newest checkpoint"
+
 /* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
  */
 static int link_step(const char *dir, const char *name, uint64_t *step, smoe_err *err) {
@@ -87,6 +89,11 @@ static int link_step(const char *dir, const char *name, uint64_t *step, smoe_err
     char target[256];
     ssize_t n = readlink(ckpt_path(&at, dir, name), target, sizeof target - 1);
     if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
+    if (n < 0 && errno == EINVAL)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: not a link to a checkpoint, as in a copy that did not keep links; "
+                         "remove it%s",
+                         at.path, strcmp(name, "latest") ? "" : CONTINUES);
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
     while (n > 1 && target[n - 1] == '/') n--;
     target[n] = '\0';
@@ -102,8 +109,7 @@ static int link_followed(const char *dir, const char *name, uint64_t *step, smoe
     if (found <= 0 || !access(step_path(&at, dir, "", *step, NULL), F_OK)) return found;
     return smoe_fail(err, SMOE_DATA,
                      "%s: links to step_%08" PRIu64 ", which is not there; remove the link%s",
-                     ckpt_path(&link, dir, name), *step,
-                     strcmp(name, "latest") ? "" : " to continue from the newest checkpoint");
+                     ckpt_path(&link, dir, name), *step, strcmp(name, "latest") ? "" : CONTINUES);
 }
 
 /* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
@@ -116,6 +122,12 @@ int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
     if (smoe_checkpoints_list(&all, &count, dir, err)) return -1;
     if (count) *step = all[0];
     return count > 0;
+}
+
+int smoe_checkpoints_check(const char *dir, smoe_err *err) {
+    uint64_t step;
+    bool wrong = link_followed(dir, "latest", &step, err) < 0;
+    return wrong || link_step(dir, "best", &step, err) < 0 ? -1 : 0;
 }
 
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {

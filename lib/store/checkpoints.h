@@ -35,6 +35,9 @@ int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir,
  * link names something else. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Fails with SMOE_DATA if a link of the run is none, or leads to nothing that can be continued. */
+int smoe_checkpoints_check(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Fails with SMOE_DATA if the checkpoint or one of its files is a symbolic link: it would lead out
  * of the run, to bytes that others may change. Missing files are no error here. */
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;

@@ -281,7 +281,7 @@ static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
 
 static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     if (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err)) return -1;
-    if (smoe_checkpoints_recover(run->dir, err)) return -1;
+    if (smoe_checkpoints_recover(run->dir, err) || smoe_checkpoints_check(run->dir, err)) return -1;
     uint64_t done = smoe_checkpoint_latest(run->dir);
     if (spec->train.steps < done)
         return smoe_fail(err, SMOE_USAGE,

@@ -34,5 +34,14 @@ for command in 'train --resume bad' 'eval bad' 'inspect bad' 'verify bad'; do
     grep -q 'bad/ckpt/latest: links to step_00000099, which is not there; remove the link to continue from the newest checkpoint$' err || fail "$command: $(cat err)"
 done
 rm bad/ckpt/latest && status 0 smoe train --resume bad -q train.steps=26 >/dev/null
+# A copy that did not keep links is not changed by a resume that fails.
+rm -rf bad && cp -rL run bad && rm -rf bad/ckpt/latest && cp -r bad before
+status 3 smoe train --resume bad -q train.steps=30 2>err
+grep -q 'bad/ckpt/best: not a link to a checkpoint, as in a copy that did not keep links; remove it$' err || fail "no link: $(cat err)"
+diff -r before bad || fail "changed by a resume that failed"
+cp -rL run/ckpt/latest bad/ckpt/latest
+status 3 smoe eval bad -q 2>err
+grep -q 'bad/ckpt/latest: not a link .*; remove it to continue from the newest checkpoint$' err || fail "eval: $(cat err)"
+rm -r bad/ckpt/latest bad/ckpt/best && status 0 smoe train --resume bad -q train.steps=26 >/dev/null
 # An undamaged copy is resumed.
 status 0 smoe train --resume run -q train.steps=30 >/dev/null
