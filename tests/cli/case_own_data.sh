@@ -162,6 +162,12 @@ status 0 smoe train tiny.yaml data.source=image-folder data.path=loops data.limi
 status 0 smoe eval loops-run >out 2>err
 grep -qE '^lowest .*"Norwich, NFK" [01]\.[0-9]{3}' out || fail "a name with a comma: $(cat out)"
 
+# One shard of a webdataset is told from a folder of classes.
+png >0.png && echo 0 >0.cls && tar -cf shard-train.tar 0.png 0.cls && cp shard-train.tar shard-test.tar
+status 3 smoe data shard-train.tar 2>err
+grep -q 'read by data.source=webdataset, with data.path=NAME-{split}.tar$' err || fail "a shard: $(cat err)"
+status 0 smoe data 'shard-{split}.tar' >/dev/null
+
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done
 mkdir -p split/train/a split/test/a && cp many/* split/train/a && cp many/1.png split/test/a && echo no >split/train/a/bad.png
