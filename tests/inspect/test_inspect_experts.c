@@ -116,8 +116,8 @@ static void check_information(const inspect_fixture *x, size_t l, size_t which, 
     for (size_t draw = 1; draw <= 8; draw++) {
         for (size_t i = 0; i < x->images; i++) {
             smoe_rng rng = smoe_rng_at(x->spec.seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, i);
-            size_t other = images[(i + draw * (x->images / 9 + 1)) % x->images];
-            size_t label = which ? 0 : smoe_dataset_label(x->set, other);
+            size_t from = images[(i + draw * (x->images / 9 + 1)) % x->images];
+            size_t label = which ? 0 : smoe_dataset_label(x->set, from);
             if (which) smoe_rng_permutation(&rng, order, x->T);
             for (size_t t = 0; t < x->T; t++)
                 sample_tables[i * x->T + t] = which ? order[t] : label;
