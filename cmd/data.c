@@ -427,10 +427,11 @@ static void add_remarks(smoe_result *result, const data_job *job) {
             smoe_frame_put(table, {"split", .text = job->split[k].name},
                            {"remark", .text = remark});
             while (!split_remarks(&job->split[first], remark)) first++;
-            for (size_t n = k; first == k && n < job->splits; n++)
+            if (first < k) continue; /* its line stands already */
+            for (size_t n = k; n < job->splits; n++)
                 if (split_remarks(&job->split[n], remark))
                     smoe_text_list(splits, sizeof splits, "%s", job->split[n].name);
-            if (first == k) smoe_result_line(result, "remark", "%s: %s", splits, remark);
+            smoe_result_line(result, "remark", "%s: %s", splits, remark);
         }
 }
 
