@@ -121,7 +121,7 @@ int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
     (void)work;
     size_t image = grid->width * grid->height * grid->channels;
     smoe_image kept = {grid->width, grid->height, grid->channels, grid->pixel + i * image, 0};
-    if (smoe_image_fit(out, set->size, &kept, crop, err)) return -1;
+    if (smoe_image_fit(out, set->size, &kept, crop, set->data.resize, err)) return -1;
     return smoe_image_convert(out, set->channels, err);
 }
 

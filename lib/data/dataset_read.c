@@ -110,9 +110,7 @@ static int decode_in_place(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
                            .height = set->size,
                            .channels = set->channels,
                            .pixel = set->decoded.pixels + i * image_bytes(set)};
-        smoe_box box = crop ? smoe_box_inception(crop, set->size, set->size)
-                            : smoe_box_centre(set->size, set->size);
-        return smoe_image_resize(out, set->size, &kept, box, set->data.resize, err);
+        return smoe_image_fit(out, set->size, &kept, crop, set->data.resize, err);
     }
     if (set->type->image(set, i, crop, out, work, err)) return -1;
     if (set->decoded.pixels && !crop) smoe_dataset_keep_decoded(set, i, out);

@@ -96,7 +96,7 @@ int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, sm
     if (!crop) return set->type->paint(set, i, out, work, err);
     SMOE_FREED_BY(smoe_image_free) smoe_image whole = {0};
     if (set->type->paint(set, i, &whole, work, err)) return -1;
-    return smoe_image_fit(out, set->size, &whole, crop, err);
+    return smoe_image_fit(out, set->size, &whole, crop, set->data.resize, err);
 }
 
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {

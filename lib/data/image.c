@@ -234,10 +234,10 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
 }
 
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
-                   smoe_err *err) {
+                   smoe_resize filter, smoe_err *err) {
     smoe_box box = crop ? smoe_box_inception(crop, in->width, in->height)
                         : smoe_box_centre(in->width, in->height);
-    return smoe_image_resize(out, size, in, box, SMOE_RESIZE_BILINEAR, err);
+    return smoe_image_resize(out, size, in, box, filter, err);
 }
 
 void smoe_image_scale_make(smoe_image_scale *scale, const smoe_data_spec *data) {

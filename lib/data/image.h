@@ -80,7 +80,7 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
 
 /* The box that `crop` draws (NULL: the central square), resized. */
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
-                   smoe_err *err) SMOE_MUST_CHECK;
+                   smoe_resize filter, smoe_err *err) SMOE_MUST_CHECK;
 
 /*
  * Orientations of EXIF: the first row and the first column of the stored image are, in the upright

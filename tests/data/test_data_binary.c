@@ -305,7 +305,7 @@ static void test_cifar_resized(void **state) {
     int64_t label;
     assert_int_equal(smoe_image_shape(&stored, SIDE, SIDE, 3, NULL), 0);
     for (size_t i = 0; i < 3 * PLANE; i++) stored.pixel[i] = byte_of(0, i % 3, i / 3);
-    assert_int_equal(smoe_image_fit(&expected, 12, &stored, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&expected, 12, &stored, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_int_equal(smoe_image_convert(&expected, 1, NULL), 0);
     smoe_dataset *set = open_set(&spec, "train");
     assert_int_equal(smoe_dataset_image(set, 0, false, pixels, target, &label, NULL), 0);

@@ -32,10 +32,10 @@ static void test_halved(void **state) {
     uint8_t row[4] = {0, 70, 140, 210}, pixel[16];
     for (int i = 0; i < 16; i++) pixel[i] = row[i % 4];
     smoe_image in = image_of(pixel, 4, 4, 1), out = {0};
-    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_memory_equal(out.pixel, ((uint8_t[]){50, 160, 50, 160}), 4);
     for (int i = 0; i < 16; i++) in.pixel[i] = row[i / 4];
-    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_memory_equal(out.pixel, ((uint8_t[]){50, 50, 160, 160}), 4);
     smoe_image_free(&in);
     smoe_image_free(&out);
@@ -46,7 +46,7 @@ static void test_halved(void **state) {
 static void test_doubled(void **state) {
     (void)state;
     smoe_image in = image_of((uint8_t[]){0, 100, 0, 100}, 2, 2, 1), out = {0};
-    assert_int_equal(smoe_image_fit(&out, 4, &in, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&out, 4, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     for (int y = 0; y < 4; y++)
         assert_memory_equal(out.pixel + 4 * y, ((uint8_t[]){0, 25, 75, 100}), 4);
     smoe_image_free(&in);
@@ -109,7 +109,7 @@ static void test_centre_is_copied(void **state) {
     uint8_t pixel[6 * 2 * 3];
     for (int i = 0; i < 36; i++) pixel[i] = (uint8_t)(i * 7);
     smoe_image in = image_of(pixel, 6, 2, 3), out = {0};
-    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_memory_equal(out.pixel, pixel + 6, 6);
     assert_memory_equal(out.pixel + 6, pixel + 24, 6);
     smoe_image_free(&in);
@@ -122,7 +122,7 @@ static void test_centre_is_copied(void **state) {
 static void test_neighbours_take_part(void **state) {
     (void)state;
     smoe_image in = image_of((uint8_t[]){80, 0, 0, 0, 80, 0, 0, 0}, 4, 2, 1), out = {0};
-    assert_int_equal(smoe_image_fit(&out, 1, &in, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&out, 1, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_int_equal(out.pixel[0], 10);
     smoe_image_free(&in);
     smoe_image_free(&out);
@@ -139,7 +139,9 @@ static void test_constant_stays(void **state) {
         int value = (int)smoe_rng_below(&rng, 256);
         assert_int_equal(smoe_image_shape(&in, w, h, 3, NULL), 0);
         memset(in.pixel, value, w * h * 3);
-        assert_int_equal(smoe_image_fit(&out, size, &in, trial % 2 ? &rng : NULL, NULL), 0);
+        assert_int_equal(
+            smoe_image_fit(&out, size, &in, trial % 2 ? &rng : NULL, SMOE_RESIZE_BILINEAR, NULL),
+            0);
         for (size_t i = 0; i < size * size * 3; i++) assert_int_equal(out.pixel[i], value);
     }
     smoe_image_free(&in);
@@ -521,7 +523,9 @@ static void test_orientation_is_applied(void **state) {
             for (size_t p = 0; p < w * h; p++)
                 memcpy(turned + 3 * p, stored.pixel + 3 * stored_at(k, p % w, p / w, W, H), 3);
             smoe_image whole = image_of(turned, w, h, 3);
-            assert_int_equal(smoe_image_fit(&want, SIDE, &whole, random ? &a : NULL, NULL), 0);
+            assert_int_equal(
+                smoe_image_fit(&want, SIDE, &whole, random ? &a : NULL, SMOE_RESIZE_BILINEAR, NULL),
+                0);
             assert_int_equal(smoe_decode_fit(&got, &data, with, n, random ? &b : NULL, &work, NULL),
                              0);
             for (size_t i = 0; work.width == W && i < SIDE * SIDE * 3;
@@ -640,7 +644,7 @@ static void test_shrinking_is_close(void **state) {
     uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
     smoe_image whole = {0}, work = {0}, shrunk = {0}, full = {0};
     decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
-    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_int_equal(
         smoe_decode_fit(&shrunk,
                         &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, jpeg,
@@ -676,7 +680,7 @@ static void test_shrinking_keeps_places(void **state) {
                     (uint8_t)(128 + 50 * sin(turn * (double)x) + 50 * sin(turn * (double)y));
         uint8_t *jpeg = datafiles_jpeg(pixel, n, n, 1, &size);
         decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 1, 1);
-        assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
+        assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
         assert_int_equal(
             smoe_decode_fit(&shrunk,
                             &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 1},
@@ -703,7 +707,7 @@ static void test_png_is_not_shrunk(void **state) {
     datafiles_picture(pixel, W, H, 3, 7);
     uint8_t *png = datafiles_png(pixel, W, H, 3, &size);
     smoe_image whole = image_of(pixel, W, H, 3), work = {0}, fitted = {0}, full = {0};
-    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
+    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_int_equal(
         smoe_decode_fit(&fitted,
                         &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, png,
