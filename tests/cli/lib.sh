@@ -48,22 +48,22 @@ same_run() {
     cmp "$1.metrics" "$2.metrics" || { diff "$1.metrics" "$2.metrics" | head -n 6; fail "$1 and $2 differ in their metrics"; }
 }
 
-# wait_for FILE LINES: waits until the file has that many lines (at most a minute)
+# wait_for FILE LINES: waits until the file has that many lines (at most five minutes: a hang, not a busy machine, takes longer)
 wait_for() {
     tries=0
     until [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 1200 ] || fail "$1 did not grow to $2 lines"
+        [ $tries -lt 6000 ] || fail "$1 did not grow to $2 lines"
         sleep 0.05
     done
 }
 
-# wait_for_text FILE PATTERN: waits until a line of the file matches (at most a minute)
+# wait_for_text FILE PATTERN: waits until a line of the file matches (at most five minutes: a hang, not a busy machine, takes longer)
 wait_for_text() {
     tries=0
     until grep -aq -e "$2" "$1" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 1200 ] || fail "$1 did not get: $2"
+        [ $tries -lt 6000 ] || fail "$1 did not get: $2"
         sleep 0.05
     done
 }

@@ -76,7 +76,7 @@ judge
 for script in tests/cli/case_*.sh; do
     wanted "$script" || continue
     mkdir "$work/case" && cp tests/cli/tiny.yaml "$work/case/"
-    (cd "$work/case" && timeout "${CASE_TIMEOUT:-600}" sh "$ROOT/$script") >"$work/out" 2>&1 </dev/null
+    (cd "$work/case" && timeout 900 sh "$ROOT/$script") >"$work/out" 2>&1 </dev/null
     case $? in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)); echo "skipped: $script: $(tail -n 1 "$work/out")" ;;
