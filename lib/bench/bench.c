@@ -275,35 +275,35 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
 }
 
 /* The products of a pass, without those of places that no token can take, and the least data that
- * it must move. Weights are read once forward and
- * once for the gradient of the input. Their gradient is written, unless it is factored, and also
- * read first unless it belongs to an expert. The optimiser reads the written gradients twice, once
- * for their norm, sets those outside experts to zero, and reads and writes weights and moments. */
+ * it must move. Weights are read once forward and once for the gradient of the input. If they are
+ * trained, their gradient is written, unless it is factored, and also read first unless it belongs
+ * to an expert. The optimiser reads the written gradients twice, once for their norm, sets those
+ * outside experts to zero, and reads and writes trained weights and moments. */
 static void count_work(smoe_bench *b, const smoe_cost *cost) {
     smoe_bench_pass *train = &b->train, *infer = &b->infer;
     double B = (double)b->batch;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
+    double product = 0; /* of a step, for the gradients of the experts' weights */
     infer->flops = B * cost->products_infer_computed_per_image;
     train->flops = B * cost->products_train_computed_per_image;
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         smoe_part part = layer->part;
-        double weights = sizeof(real) * layer->params;
+        bool expert = part == SMOE_PART_experts;
+        double trained = sizeof(real) * (layer->params - layer->frozen);
         infer->part_flops[part] += B * (layer->flops_infer - layer->idle_infer);
         train->part_flops[part] += B * (layer->flops_train - layer->idle_train);
         infer->part_read[part] += stored * layer->params;
-        train->part_read[part] += 2 * weights;
+        train->part_read[part] += (layer->forward_only ? 1 : 2) * sizeof(real) * layer->params;
         infer->part_bytes[part] += B * layer->moved_infer;
-        train->part_bytes[part] +=
-            B * layer->moved_train + (part == SMOE_PART_experts ? 1 : 2) * weights;
+        train->part_bytes[part] += B * layer->moved_train + (expert ? 1 : 2) * trained;
+        train->part_bytes[SMOE_PART_optimizer] += (expert ? 2 : 3) * trained;
+        product += expert * B * (1 - layer->fixed) * (layer->flops_infer - layer->idle_infer);
     }
     train->part_bytes[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
-    train->part_bytes[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
-                                             2 * cost->bytes.gradients +
-                                             sizeof(real) * (cost->params - cost->params_expert);
+    train->part_bytes[SMOE_PART_optimizer] += 2 * (cost->bytes.optimizer + cost->bytes.gradients);
     if (!(cost->params_outer > 0)) return;
-    /* the optimiser does one of the experts' three products */
-    double product = infer->part_flops[SMOE_PART_experts];
+    /* the optimiser does this one of the experts' three products */
     train->part_flops[SMOE_PART_experts] -= product;
     train->part_flops[SMOE_PART_optimizer] += product;
 }

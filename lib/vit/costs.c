@@ -6,14 +6,19 @@
 /* The parameters called NAME or NAME.x. A state of a router is not frozen: it changes. */
 void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
     size_t length = strlen(layer->name);
+    double matrices = 0, fixed = 0;
     layer->params = layer->frozen = 0;
     for (size_t i = 0; i < costs->params->count; i++) {
         const smoe_param *p = &costs->params->param[i];
         if (strncmp(p->name, layer->name, length) || (p->name[length] && p->name[length] != '.'))
             continue;
+        bool frozen = p->frozen && !p->state, matrix = p->ndim - p->stacked > 1;
         layer->params += (double)p->size;
-        if (p->frozen && !p->state) layer->frozen += (double)p->size;
+        layer->frozen += frozen * (double)p->size;
+        matrices += matrix * (double)p->size;
+        fixed += (frozen && matrix) * (double)p->size;
     }
+    layer->fixed = matrices > 0 ? fixed / matrices : 0;
 }
 
 void smoe_costs_forward_only(smoe_costs *costs, size_t first) {
@@ -22,16 +27,16 @@ void smoe_costs_forward_only(smoe_costs *costs, size_t first) {
         layer->forward_only = true;
         layer->flops_train = layer->flops_infer;
         layer->idle_train = layer->idle_infer;
+        layer->moved_train = layer->moved_infer;
     }
 }
 
 void smoe_costs_freeze(smoe_costs *costs) {
     for (size_t i = 0; i < costs->count; i++) {
         smoe_cost_layer *layer = &costs->layer[i];
-        if (layer->forward_only || !(layer->frozen > 0)) continue;
-        double share = layer->frozen / layer->params;
-        layer->flops_train -= share * layer->flops_weights;
-        layer->idle_train -= share * layer->idle_infer;
+        if (layer->forward_only) continue;
+        layer->flops_train -= layer->fixed * layer->flops_weights;
+        layer->idle_train -= layer->fixed * layer->idle_infer;
     }
 }
 

@@ -15,6 +15,12 @@ grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
 flops() { smoe bench tiny.yaml --rounds 1 -q --json model.moe.router=tokens-choice "$@" | grep -E '"flops_(train|infer)"'; }
 [ "$(flops model.moe.capacity=1)" = "$(flops model.moe.capacity=4)" ] || fail "empty places: $(flops model.moe.capacity=4)"
 
+# The optimiser moves 36 bytes for each trained parameter outside the experts, and nothing for frozen ones: it reads and
+# writes the weight and two moments, reads the gradient twice and clears it. Here the 16 * 10 + 10 of the head are trained.
+smoe bench tiny.yaml --rounds 1 -q --json 'train.optimizer.groups=[{match: "head.*"}, {match: "*", frozen: true}]' >frozen.json
+bytes=$(awk -F'[:,]' '/"optimizer_bytes_per_s"/ { rate = $2 } rate && /"optimizer": [0-9]/ { printf "%.0f", rate * $2; exit }' frozen.json)
+[ "$bytes" = $((170 * 36)) ] || fail "the optimiser moves $bytes bytes: $(cat frozen.json)"
+
 # The kinds of work of the threads add up; each has a line in the table and a name in the man page.
 smoe bench tiny.yaml --rounds 2 -q --json | awk -F'[:,]' '
     /"work": / { work = 1 }
