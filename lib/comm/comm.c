@@ -3,6 +3,7 @@
 #include "math/rows.h"
 
 #include <assert.h>
+#include <sys/param.h>
 #include <zlib.h>
 
 const smoe_comm smoe_comm_alone = {.size = 1};
@@ -22,10 +23,6 @@ smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size) {
 /* Bytes of one message of numbers to be summed, and of other things to be joined. */
 enum { SUM_MOST = 256 * sizeof(double), JOIN_MOST = 1 << 14 };
 
-static bool is_power(int n) {
-    return (n & (n - 1)) == 0;
-}
-
 /* A place in x, which is NULL where things are only counted. */
 static void *place_at(void *x, size_t bytes) {
     return x ? (char *)x + bytes : NULL;
@@ -38,7 +35,7 @@ typedef void merge(void *x, const void *in, size_t bytes);
  * bytes. Both get the same bits if the order of the two does not matter to the merge. */
 static void merge_levels(smoe_comm *c, void *x, size_t bytes, size_t most, merge *rule) {
     double in[JOIN_MOST / sizeof(double)]; /* aligned for all kinds of numbers */
-    assert(is_power(c->size) && most <= sizeof in);
+    assert(powerof2(c->size) && most <= sizeof in);
     for (int bit = 1; bit < c->size; bit *= 2)
         for (size_t i = 0; i < bytes; i += most) {
             size_t n = bytes - i < most ? bytes - i : most;
@@ -105,31 +102,34 @@ typedef struct half {
     size_t away_first, away_end; /* what the other one keeps */
 } half;
 
-static half half_of(const smoe_comm *c, int bit, size_t first, size_t end) {
-    size_t middle = first + (end - first) / 2;
-    if (c->rank & bit) return (half){c->rank ^ bit, middle, end, first, middle};
-    return (half){c->rank ^ bit, first, middle, middle, end};
+enum { DIVISIONS = CHAR_BIT * sizeof(int) };
+
+/* How n units are divided, level by level; returns the number of levels. */
+static size_t divisions_of(half division[DIVISIONS], const smoe_comm *c, size_t n) {
+    size_t first = 0, end = n, count = 0;
+    assert(powerof2(c->size));
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        size_t middle = first + (end - first) / 2;
+        half lower = {c->rank ^ bit, first, middle, middle, end};
+        half upper = {c->rank ^ bit, middle, end, first, middle};
+        division[count] = c->rank & bit ? upper : lower;
+        first = division[count].first;
+        end = division[count++].end;
+    }
+    return count;
 }
 
 void smoe_comm_range(const smoe_comm *c, size_t n, size_t *first, size_t *end) {
-    *first = 0;
-    *end = n;
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = half_of(c, bit, *first, *end);
-        *first = h.first;
-        *end = h.end;
-    }
-}
-
-static size_t comm_smaller(size_t a, size_t b) {
-    return a < b ? a : b;
+    half division[DIVISIONS];
+    size_t count = divisions_of(division, c, n);
+    *first = count ? division[count - 1].first : 0;
+    *end = count ? division[count - 1].end : n;
 }
 
 /* The elements of `part` in units first .. end. */
 static smoe_stretch stretch_clip(smoe_stretch part, size_t first, size_t end, size_t unit) {
-    if (part.first < first * unit) part.first = first * unit;
-    if (part.end > end * unit) part.end = end * unit;
-    if (part.end < part.first) part.end = part.first;
+    part.first = MAX(part.first, first * unit);
+    part.end = MAX(MIN(part.end, end * unit), part.first);
     return part;
 }
 
@@ -140,8 +140,8 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_str
     smoe_stretch goes = stretch_clip(part, h->away_first, h->away_end, unit);
     size_t keep = stays.first, keep_end = stays.end, away = goes.first, away_end = goes.end;
     while (keep < keep_end || away < away_end) {
-        size_t in = comm_smaller(keep_end - keep, SMOE_COMM_BLOCK);
-        size_t out = comm_smaller(away_end - away, SMOE_COMM_BLOCK);
+        size_t in = MIN(keep_end - keep, (size_t)SMOE_COMM_BLOCK);
+        size_t out = MIN(away_end - away, (size_t)SMOE_COMM_BLOCK);
         smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, place_at(x, away * sizeof *x),
                            out * sizeof *x, block, in * sizeof *x);
         if (c->link) smoe_rows_add(x + keep, block, in);
@@ -152,33 +152,19 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_str
 
 void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe_stretch part,
                            real *block) {
-    assert(is_power(c->size) && part.end <= size);
-    size_t first = 0, end = (size + unit - 1) / unit;
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = half_of(c, bit, first, end);
-        sum_half(c, x, &h, unit, part, block);
-        first = h.first;
-        end = h.end;
-    }
+    half division[DIVISIONS];
+    size_t count = divisions_of(division, c, (size + unit - 1) / unit);
+    assert(part.end <= size);
+    for (size_t i = 0; i < count; i++) sum_half(c, x, &division[i], unit, part, block);
 }
 
 /* The reverse of a sum's exchanges: the last division is exchanged first. */
 void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
-    assert(is_power(c->size));
-    half division[CHAR_BIT * sizeof c->size];
-    size_t first = 0, end = (bytes + unit - 1) / unit, divisions = 0;
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = half_of(c, bit, first, end);
-        division[divisions++] = h;
-        first = h.first;
-        end = h.end;
-    }
-    while (divisions--) {
-        const half *h = &division[divisions];
-        size_t own = comm_smaller(h->first * unit, bytes);
-        size_t own_end = comm_smaller(h->end * unit, bytes);
-        size_t away = comm_smaller(h->away_first * unit, bytes);
-        size_t away_end = comm_smaller(h->away_end * unit, bytes);
+    half division[DIVISIONS];
+    for (size_t i = divisions_of(division, c, (bytes + unit - 1) / unit); i--;) {
+        const half *h = &division[i];
+        size_t own = MIN(h->first * unit, bytes), own_end = MIN(h->end * unit, bytes);
+        size_t away = MIN(h->away_first * unit, bytes), away_end = MIN(h->away_end * unit, bytes);
         smoe_comm_exchange(c, kind, h->other, place_at(x, own), own_end - own, place_at(x, away),
                            away_end - away);
     }
@@ -186,7 +172,7 @@ void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_tra
 
 /* At each level two processes exchange the parts of their neighbours. */
 void smoe_comm_collect(smoe_comm *c, void *x, size_t part, smoe_traffic kind) {
-    assert(is_power(c->size));
+    assert(powerof2(c->size));
     for (int bit = 1; bit < c->size; bit *= 2) {
         size_t own = (size_t)(c->rank & -bit), away = own ^ (size_t)bit, bytes = (size_t)bit * part;
         smoe_comm_exchange(c, kind, c->rank ^ bit, place_at(x, own * part), bytes,
@@ -255,7 +241,7 @@ static void share_message(smoe_comm *c, const vote *v, smoe_err *message) {
 int smoe_comm_agree(smoe_comm *c, int status, unsigned *flags, smoe_err *err) {
     if (c->size == 1) return status;
     vote v = {.failed = status != 0, .first = c->rank, .flags = flags ? *flags : 0};
-    if (is_power(c->size))
+    if (powerof2(c->size))
         exchange_votes(c, &v);
     else
         count_votes(c, &v);
@@ -271,27 +257,28 @@ int smoe_comm_agree(smoe_comm *c, int status, unsigned *flags, smoe_err *err) {
     return -1;
 }
 
+/* Gets the bytes of process 0; whether they differ from those here. */
+static bool differs_from_first(smoe_comm *c, void *first, const void *own, size_t size) {
+    memcpy(first, own, size);
+    smoe_comm_broadcast(c, first, size);
+    return memcmp(first, own, size);
+}
+
 int smoe_comm_same(smoe_comm *c, const char *what, const void *bytes, size_t size, smoe_err *err) {
-    if (c->size == 1) return 0;
     uint64_t own[2] = {size, crc32_z(0, bytes, size)}, first[2];
-    memcpy(first, own, sizeof own);
-    smoe_comm_broadcast(c, first, sizeof first);
-    int status = memcmp(first, own, sizeof own)
-                     ? smoe_fail(err, SMOE_USAGE, "another %s than process 0 has", what)
-                     : 0;
+    int status = 0;
+    if (differs_from_first(c, first, own, sizeof own))
+        status = smoe_fail(err, SMOE_USAGE, "another %s than process 0 has", what);
     return smoe_comm_agree(c, status, NULL, err);
 }
 
 int smoe_comm_alike(smoe_comm *c, const char *what, const char *text, const char *remedy,
                     smoe_err *err) {
-    if (c->size == 1) return 0;
     char own[SMOE_COMM_TEXT] = "", first[SMOE_COMM_TEXT];
+    int status = 0;
     snprintf(own, sizeof own, "%s", text);
-    memcpy(first, own, sizeof own);
-    smoe_comm_broadcast(c, first, sizeof first);
-    int status = memcmp(first, own, sizeof own)
-                     ? smoe_fail(err, SMOE_USAGE, "%s %s, but process 0 has %.*s; %s", what, own,
-                                 SMOE_COMM_TEXT - 1, first, remedy)
-                     : 0;
+    if (differs_from_first(c, first, own, sizeof own))
+        status = smoe_fail(err, SMOE_USAGE, "%s %s, but process 0 has %.*s; %s", what, own,
+                           SMOE_COMM_TEXT - 1, first, remedy);
     return smoe_comm_agree(c, status, NULL, err);
 }
