@@ -188,52 +188,38 @@ void smoe_gate_spread(smoe_gate *gate) {
         memcpy(gate->spread + t * E, gate->g + t / gate->unit * E, E * sizeof(real));
 }
 
-/* Only the placed weights of a token have a gradient: with s = sum of g dg over them, dz_e = g_e
- * (dg_e - s). */
-static void gate_softmax_backward(smoe_gate *gate, size_t u) {
-    const smoe_router *r = &gate->base;
-    const smoe_plan *plan = &r->plan;
-    size_t E = r->E;
-    const real *g = gate->g + u * E;
-    real *dz = gate->dz + u * E, sum = 0;
-    for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
-        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
-            size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
-            sum += g[e] * plan->list.dweight[slot];
-            dz[e] += g[e] * plan->list.dweight[slot];
-        }
-    for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
-}
-
-/* g = sigmoid(z): dz = dg g (1 - g). Where g is divided by its sum over the chosen experts, the
- * same with s as above: dz_e = g_e (dg_e - s) (1 - sigmoid(z_e)). */
-static void sigmoid_backward(smoe_gate *gate, size_t u) {
+/* Only the placed weights of a token have a gradient, dg. With s = sum of g dg over them:
+ *   softmax  dz_e = g_e (dg_e - s)
+ *   sigmoid  dz = dg g (1 - g); where g is divided by its sum over the chosen experts,
+ *            dz_e = g_e (dg_e - s) (1 - sigmoid(z_e))
+ *   ReLU     dz = dg: the placements are those of experts whose gate is open */
+static void placements_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
     size_t E = r->E;
     const real *g = gate->g + u * E, *z = gate->noisy + u * E;
-    real *dz = gate->dz + u * E;
-    double sum = 0;
+    real *dz = gate->dz + u * E, sum = 0;
+    double along, all = 0;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
         for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
             size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
-            double along = (double)g[e] * (double)plan->list.dweight[slot];
-            sum += along;
-            dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
+            real dg = plan->list.dweight[slot];
+            switch (gate->form) {
+            case SMOE_GATE_SOFTMAX:
+                sum += g[e] * dg;
+                dz[e] += g[e] * dg;
+                break;
+            case SMOE_GATE_SIGMOID:
+                along = (double)g[e] * (double)dg;
+                all += along;
+                dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
+                break;
+            case SMOE_GATE_RELU: dz[e] += dg; break;
+            }
         }
-    for (size_t e = 0; e < E && gate->chosen; e++)
-        if (g[e] > 0) dz[e] -= (real)((double)g[e] * sum * smoe_sigmoid(-(double)z[e]));
-}
-
-/* The placements are those of experts whose gate is open. */
-static void relu_backward(smoe_gate *gate, size_t u) {
-    const smoe_router *r = &gate->base;
-    const smoe_plan *plan = &r->plan;
-    for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
-        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
-            size_t slot = (size_t)plan->list.slot[i];
-            gate->dz[u * r->E + smoe_gate_expert(r, slot, t)] += plan->list.dweight[slot];
-        }
+    for (size_t e = 0; e < E && gate->form == SMOE_GATE_SOFTMAX; e++) dz[e] -= g[e] * sum;
+    for (size_t e = 0; e < E && gate->form == SMOE_GATE_SIGMOID && gate->chosen; e++)
+        if (g[e] > 0) dz[e] -= (real)((double)g[e] * all * smoe_sigmoid(-(double)z[e]));
 }
 
 /* dx of each token of a unit gets its share of the gradient of the mean. */
@@ -252,11 +238,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pas
     SMOE_SHARED(routing, R * gate->unit * E)
     for (size_t u = 0; u < R; u++) {
         if (gate->lse && pass->train) z_backward(gate, u, scale);
-        switch (gate->form) {
-        case SMOE_GATE_SOFTMAX: gate_softmax_backward(gate, u); break;
-        case SMOE_GATE_SIGMOID: sigmoid_backward(gate, u); break;
-        case SMOE_GATE_RELU: relu_backward(gate, u); break;
-        }
+        placements_backward(gate, u);
     }
     bool whole = gate->unit > 1;
     real *dw = smoe_gradient(r->params, gate->weight);

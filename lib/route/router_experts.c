@@ -87,17 +87,17 @@ static void router_experts_choose(smoe_experts *self, smoe_ranked *ranked, size_
 static void renormalize(smoe_experts *self, size_t t) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t E = r->E, before = t / r->T * E * r->P;
+    size_t E = r->E;
     const real *z = self->gate.noisy + t * E;
     real *g = self->gate.g + t * E;
     double most = -INFINITY, sum = 0;
     memset(g, 0, E * sizeof *g);
     for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++)
-        most = fmax(most, (double)z[((size_t)plan->list.slot[i] - before) / r->P]);
+        most = fmax(most, (double)z[smoe_gate_expert(r, (size_t)plan->list.slot[i], t)]);
     for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++)
-        sum += exp((double)z[((size_t)plan->list.slot[i] - before) / r->P] - most);
+        sum += exp((double)z[smoe_gate_expert(r, (size_t)plan->list.slot[i], t)] - most);
     for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
-        size_t slot = (size_t)plan->list.slot[i], e = (slot - before) / r->P;
+        size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
         g[e] = sum > 0 ? (real)(exp((double)z[e] - most) / sum) : 0;
         plan->list.slot_weight[slot] = g[e];
     }
