@@ -284,7 +284,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
         return;
     }
     smoe_linear_forward(&l->proj, smoe_reals_out(l->branch), heads, NULL, R);
-    smoe_dropout(l->branch, R, l->d, dropout, attention_site(l), pass);
+    smoe_dropout(l->branch, NULL, R, l->d, dropout, attention_site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
@@ -296,7 +296,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
     smoe_outputs rows = buffer_at(l, l->rows, 0), drows = buffer_at(l, l->drows, 0);
     if (dropout > 0) {
         memcpy(l->branch, dy, R * d * sizeof *dy);
-        smoe_dropout(l->branch, R, d, dropout, attention_site(l), pass);
+        smoe_dropout(l->branch, NULL, R, d, dropout, attention_site(l), pass);
         dy = l->branch;
     }
     smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), smoe_reals(dy),

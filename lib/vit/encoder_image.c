@@ -55,7 +55,7 @@ static void image_cost(const smoe_encoder *e, smoe_costs *costs) {
     const image_encoder *x = (const image_encoder *)e;
     size_t first = costs->count;
     smoe_embed_cost(&x->embed, costs);
-    if (e->build.model->pre_norm) smoe_norm_cost(&x->norm, costs, e->build.T, "norm_pre");
+    if (e->build.model->pre_norm) smoe_norm_cost(&x->norm, costs, e->build.T);
     if (!e->embed_trained) smoe_costs_forward_only(costs, first);
     smoe_tower_cost(&e->tower, costs);
     smoe_head_cost(&x->head, costs);

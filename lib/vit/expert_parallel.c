@@ -86,14 +86,13 @@ void smoe_expert_parallel_reserve(smoe_moe *l, size_t rows, const smoe_space *sp
 
 /* ---- where rows are -------------------------------------------------------------------------- */
 
-/* Rows of the experts of group k that process s has, among the rows of this process's plan. */
-static size_t near_rows(const smoe_moe *l, size_t k, size_t s, size_t *first) {
+/* The rows [count+1] of this process's plan for the experts of group k that process s has. */
+static const size_t *near_rows(const smoe_moe *l, size_t k, size_t s, size_t *count) {
     const smoe_expert_group *group = &l->experts[k];
-    const size_t *row = l->router->plan.first_row + group->begin;
     size_t begin, end;
     smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), s, &begin, &end);
-    *first = row[begin];
-    return row[end] - row[begin];
+    *count = end - begin;
+    return l->router->plan.first_row + group->begin + begin;
 }
 
 /* The rows of each expert here that process q sent, from 0 on. */
@@ -113,13 +112,10 @@ static void exchange_counts(smoe_moe *l, size_t other) {
     uint64_t *out = l->exchange->model->counts, *in = out;
     size_t sent = 0, received = 0;
     for (size_t k = 0; k < l->groups; k++) {
-        const smoe_expert_group *group = &l->experts[k];
-        const size_t *row = l->router->plan.first_row + group->begin;
-        size_t begin, end;
-        smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), other, &begin,
-                                   &end);
-        for (size_t e = begin; e < end; e++) out[sent++] = row[e + 1] - row[e];
-        received += group->mlp.E;
+        size_t count;
+        const size_t *row = near_rows(l, k, other, &count);
+        for (size_t e = 0; e < count; e++) out[sent++] = row[e + 1] - row[e];
+        received += l->experts[k].mlp.E;
     }
     in += sent;
     smoe_comm_exchange(block_of(l), SMOE_TRAFFIC_SLOTS, (int)other, out, sent * sizeof *out, in,
@@ -142,10 +138,12 @@ static size_t row_bytes(const smoe_moe *l, bool narrow) {
  * exchange, for smoe_comm_end. */
 static uint64_t rows_exchange(smoe_moe *l, size_t k, size_t other, void *local, void *away,
                               size_t bytes, bool back) {
-    size_t first, rows = near_rows(l, k, other, &first);
-    char *here = (char *)local + first * bytes;
+    size_t count;
+    const size_t *row = near_rows(l, k, other, &count);
+    char *here = (char *)local + row[0] * bytes;
     char *there = (char *)away + other * remote_of(l, k)->most * bytes;
-    size_t here_bytes = rows * bytes, there_bytes = remote_rows(l, k, other) * bytes;
+    size_t here_bytes = (row[count] - row[0]) * bytes;
+    size_t there_bytes = remote_rows(l, k, other) * bytes;
     if (back)
         return smoe_comm_begin(block_of(l), SMOE_TRAFFIC_SLOTS, (int)other, there, there_bytes,
                                here, here_bytes);
@@ -176,11 +174,11 @@ typedef struct work {
 
 static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
     const remote *r = remote_of(l, k);
-    size_t at = q * r->most, first;
+    size_t at = q * r->most, count;
     work w = {.rows = {.first = remote_first(l, k, q), .kept = at}, .pass = *pass};
     w.pass.first += (q - own_rank(l)) * l->exchange->model->pieces * pass->images;
     if (q == own_rank(l)) {
-        (void)near_rows(l, k, q, &first);
+        size_t first = near_rows(l, k, q, &count)[0];
         if (l->places) w.rows.places = l->places + first;
         w.x = smoe_moe_rows(l, l->slots, first);
         w.y = smoe_moe_rows(l, l->out, first);
@@ -197,12 +195,9 @@ static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
 
 /* Rows of this process's own plan for its own experts. */
 static void count_own(smoe_moe *l, size_t k) {
-    const smoe_expert_group *group = &l->experts[k];
-    size_t begin, end, *first = remote_first(l, k, own_rank(l));
-    smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), own_rank(l), &begin,
-                               &end);
-    const size_t *row = l->router->plan.first_row + group->begin + begin;
-    for (size_t e = 0; e <= group->mlp.E; e++) first[e] = row[e] - row[0];
+    size_t count, *first = remote_first(l, k, own_rank(l));
+    const size_t *row = near_rows(l, k, own_rank(l), &count);
+    for (size_t e = 0; e <= count; e++) first[e] = row[e] - row[0];
 }
 
 /* Inputs of experts, and the places that key their dropout. */

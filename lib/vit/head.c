@@ -123,7 +123,7 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
     if (is_map(l)) map_cost(l, costs);
-    if (norms_mean(l)) smoe_norm_cost(&l->norm, costs, 0, "fc_norm");
+    if (norms_mean(l)) smoe_norm_cost(&l->norm, costs, 0);
     if (l->classifies)
         smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
                        l->build->prefix);

@@ -72,9 +72,8 @@ typedef struct smoe_norm {
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
-/* Adds an entry of that name, for R rows per image; reads x and writes y, and backward reads two
- * arrays and adds to a third. */
-void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name);
+/* For R rows per image; reads x and writes y, and backward reads two arrays and adds to a third. */
+void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
 void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R);
 /* Adds to dx. */
@@ -102,18 +101,16 @@ void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
                           size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
-/* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a
- * random stream, keyed by (seed, site, step) and its place in the whole batch: applied to the
- * gradient, the same call is its backward, and a part of a batch draws what it would have drawn in
- * the whole. x [rows,width], with the same number of rows for each image. */
-void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
-                  const smoe_pass *pass);
-/* What keys the rows of the slots of `count` experts of a plan from `first` on: place is that of
- * their first row. And the dropout of rows with such keys. */
+/* In training x [rows,width] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A
+ * row has a random stream, keyed by (seed, site, step) and its place in the whole batch: applied to
+ * the gradient, the same call is its backward, and a part of a batch draws what it would have drawn
+ * in the whole. place [rows]; NULL: every image has the same number of rows, in their order. */
+void smoe_dropout(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
+                  uint32_t site, const smoe_pass *pass);
+/* The places of the slots of `count` experts of a plan from `first` on; `place` is that of their
+ * first row. */
 void smoe_dropout_find(uint64_t *place, const smoe_plan *plan, size_t first, size_t count,
                        const smoe_pass *pass);
-void smoe_dropout_places(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
-                         uint32_t site, const smoe_pass *pass);
 
 /* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability

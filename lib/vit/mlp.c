@@ -354,11 +354,8 @@ static void hidden_dropout(const smoe_mlp *l, real *hidden, const smoe_mlp_rows 
                            const smoe_pass *pass) {
     size_t row = rows->first[rows->from],
            n = rows->first[rows->from + experts_working(l, rows)] - row;
-    real *x = hidden + row * l->h;
-    if (rows->places)
-        smoe_dropout_places(x, rows->places + row, n, l->h, l->dropout, l->site, pass);
-    else
-        smoe_dropout(x, n, l->h, l->dropout, l->site, pass);
+    smoe_dropout(hidden + row * l->h, rows->places ? rows->places + row : NULL, n, l->h, l->dropout,
+                 l->site, pass);
 }
 
 /* Inference on few rows: both layers of an expert while they are in the cache. */

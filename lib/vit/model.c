@@ -31,11 +31,9 @@ static smoe_encoder *image_of(const smoe_model *m) {
     return m->encoder[SMOE_TOWER_IMAGE];
 }
 
-/* The encoder whose rows are compared with those of images: there is one, if any. */
-static smoe_encoder *model_text_of(const smoe_model *m) {
-    for (int i = 0; i < SMOE_TOWERS; i++)
-        if (i != SMOE_TOWER_IMAGE && m->encoder[i]) return m->encoder[i];
-    return NULL;
+/* Whose rows are compared with those of images. */
+static smoe_encoder *text_of(const smoe_model *m) {
+    return m->encoder[SMOE_TOWER_TEXT];
 }
 
 /* ---- groups of parameters -------------------------------------------------------------------- */
@@ -309,7 +307,7 @@ void smoe_model_forward_texts(smoe_model *m, const uint32_t *tokens, const size_
                               const smoe_pass *pass) {
     m->in.tokens = tokens;
     m->in.lengths = lengths;
-    model_encode(m, model_text_of(m), pass);
+    model_encode(m, text_of(m), pass);
 }
 
 void smoe_model_embed_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
@@ -356,7 +354,7 @@ const real *smoe_model_features(const smoe_model *m) {
     return smoe_encoder_image_features(image_of(m));
 }
 const real *smoe_model_texts(const smoe_model *m) {
-    return model_text_of(m)->out;
+    return text_of(m)->out;
 }
 const smoe_pairs *smoe_model_pairs(const smoe_model *m) {
     return m->paired ? &m->pairs : NULL;

@@ -7,34 +7,23 @@
 #include "vit/expert_parallel.h"
 
 /* Names are "blocks.3.mlp.experts" and so on. */
-static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
-                       size_t hidden) {
-    const smoe_moe_spec *spec = &l->build->model->moe;
-    smoe_expert_group *group = &l->experts[l->groups++];
-    smoe_mlp *mlp = &group->mlp;
+static void experts_init(smoe_mlp *mlp, const smoe_build *build, size_t block, const char *name,
+                         smoe_mlp_form form) {
     char path[48];
     snprintf(path, sizeof path, "blocks.%zu.mlp.%s", block, name);
-    const smoe_mlp_form form = {.path = path,
-                                .experts = count,
-                                .hidden = hidden,
-                                .dropout = spec->expert.dropout,
-                                .site = smoe_build_site(l->build, block) + 1};
-    smoe_mlp_init(mlp, l->build, &form);
-    group->begin = first;
-    group->count = count;
+    form.path = path;
+    form.dropout = build->model->moe.expert.dropout;
+    form.site += smoe_build_site(build, block) + 1;
+    smoe_mlp_init(mlp, build, &form);
 }
 
-/* n experts that process every token are one MLP of n times the width. */
-static void shared_init(smoe_moe *l, size_t block) {
-    const smoe_moe_spec *spec = &l->build->model->moe;
-    char path[48];
-    snprintf(path, sizeof path, "blocks.%zu.mlp.shared", block);
-    const smoe_mlp_form form = {.path = path,
-                                .hidden = spec->expert.shared * smoe_moe_hidden(l->build->model),
-                                .abreast = spec->expert.shared,
-                                .dropout = spec->expert.dropout,
-                                .site = smoe_build_site(l->build, block) + 1 + SMOE_SHARED_SITE};
-    smoe_mlp_init(&l->shared, l->build, &form);
+static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
+                       size_t hidden) {
+    smoe_expert_group *group = &l->experts[l->groups++];
+    experts_init(&group->mlp, l->build, block, name,
+                 (smoe_mlp_form){.experts = count, .hidden = hidden});
+    group->begin = first;
+    group->count = count;
 }
 
 void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block) {
@@ -50,7 +39,11 @@ void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block) {
     if (universal)
         group_init(l, block, "universal", core, universal, smoe_moe_universal(build->model));
     l->shares = spec->expert.shared > 0;
-    if (l->shares) shared_init(l, block);
+    if (l->shares) /* n experts that process every token are one MLP of n times the width */
+        experts_init(&l->shared, build, block, "shared",
+                     (smoe_mlp_form){.hidden = spec->expert.shared * smoe_moe_hidden(build->model),
+                                     .abreast = spec->expert.shared,
+                                     .site = SMOE_SHARED_SITE});
 }
 
 /* Where the scratch of the experts begins, at `first`: they need it only while the tokens are not

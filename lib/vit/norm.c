@@ -24,8 +24,10 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space) {
  * rough count. */
 static const double elementwise = 16.5;
 
-void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name) {
-    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_norm, 0, 0, "%s", name);
+void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R) {
+    const char *weight = l->params->param[l->weight].name;
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_norm, 0, 0, "%.*s",
+                                            (int)(strrchr(weight, '.') - weight), weight);
     double numbers = (double)R * (double)l->n;
     layer->elementwise = elementwise * numbers;
     layer->moved_infer = 2 * numbers * sizeof(real);

@@ -56,21 +56,16 @@ void smoe_tower_stop_at(smoe_tower *t, size_t first) {
 
 static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
     const smoe_block *b = &t->blocks[i];
-    const char *prefix = t->build->prefix;
-    size_t T = t->T;
-    char path[64];
-    snprintf(path, sizeof path, "%sblocks.%zu.norm1", prefix, i);
-    smoe_norm_cost(&b->norm1, costs, T, path);
+    double T = (double)t->T;
+    smoe_norm_cost(&b->norm1, costs, t->T);
     smoe_attention_cost(&b->attention, costs);
-    snprintf(path, sizeof path, "%sblocks.%zu.norm2", prefix, i);
-    smoe_norm_cost(&b->norm2, costs, T, path);
-    if (b->is_moe) {
+    smoe_norm_cost(&b->norm2, costs, t->T);
+    if (b->is_moe)
         smoe_moe_cost(&b->moe, costs);
-        return;
-    }
-    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
-                                            3, "%sblocks.%zu.mlp", prefix, i);
-    layer->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
+    else
+        smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, T), 3, "%sblocks.%zu.mlp",
+                       t->build->prefix, i)
+            ->elementwise = smoe_mlp_elementwise(&b->mlp, T);
 }
 
 /* The clock of the head has the time of the last norm, whose entry counts its parameters alone. */
@@ -80,10 +75,7 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
         block_cost(t, i, costs);
         if (i < t->lowest) smoe_costs_forward_only(costs, first);
     }
-    if (!t->normed) return;
-    char path[64];
-    snprintf(path, sizeof path, "%snorm", t->build->prefix);
-    smoe_norm_cost(&t->norm, costs, 0, path);
+    if (t->normed) smoe_norm_cost(&t->norm, costs, 0);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
