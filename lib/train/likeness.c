@@ -1,8 +1,9 @@
 /* Logits before and after; see likeness.h. */
 #include "train/likeness.h"
 #include "data/loader.h"
+#include "train/task.h"
 
-int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
+int smoe_likeness_logits(real *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_likeness_images *by, smoe_err *err) {
     const size_t images = by->images;
     size_t width = smoe_model_width(model), of = smoe_dataset_images(by->set);
@@ -19,22 +20,13 @@ int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec
     while ((more = smoe_loader_next(loader, &b, err)) > 0) {
         smoe_pass pass = {.seed = spec->seed, .images = b.images, .first = b.first};
         smoe_model_forward(model, b.pixels, &pass);
-        const real *values = smoe_model_logits(model);
-        for (size_t i = 0; i < b.images * width; i++)
-            logits[b.first * width + i] = (float)values[i];
+        memcpy(logits + b.first * width, smoe_model_logits(model),
+               b.images * width * sizeof *logits);
     }
     return more;
 }
 
-static size_t likeness_top(const float *logits, size_t N) {
-    size_t best = 0;
-    for (size_t k = 1; k < N; k++)
-        if (logits[k] > logits[best]) best = k;
-    return best;
-}
-
-smoe_likeness smoe_likeness_of(const float *before, const float *after, size_t images,
-                               size_t width) {
+smoe_likeness smoe_likeness_of(const real *before, const real *after, size_t images, size_t width) {
     smoe_likeness x = {.images = images};
     size_t count = images * width;
     double square = 0, mean = 0, spread = 0;
@@ -49,7 +41,8 @@ smoe_likeness smoe_likeness_of(const float *before, const float *after, size_t i
         spread += d * d / (double)count;
     }
     for (size_t b = 0; b < images; b++)
-        x.same += likeness_top(before + b * width, width) == likeness_top(after + b * width, width);
+        x.same +=
+            smoe_task_top(before + b * width, width) == smoe_task_top(after + b * width, width);
     x.rms = sqrt(square);
     x.spread = sqrt(spread);
     x.preserved = square <= 1e-10 * spread;

@@ -24,7 +24,7 @@ typedef struct smoe_likeness_images {
 } smoe_likeness_images;
 
 /* Logits [images, width]. */
-int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
+int smoe_likeness_logits(real *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;
 
 typedef struct smoe_likeness {
@@ -34,8 +34,7 @@ typedef struct smoe_likeness {
 } smoe_likeness;
 
 /* before, after [images, width]. */
-smoe_likeness smoe_likeness_of(const float *before, const float *after, size_t images,
-                               size_t width);
+smoe_likeness smoe_likeness_of(const real *before, const real *after, size_t images, size_t width);
 
 /* "logits of 64 images before and after: ..." */
 void smoe_likeness_text(char *buf, size_t size, const smoe_likeness *likeness);

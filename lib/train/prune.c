@@ -191,8 +191,8 @@ int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, const smoe_model_
                        .experts = experts};
     p->share = smoe_alloc(p->layers * p->before, sizeof *p->share);
     p->kept = smoe_alloc(p->layers * p->before, sizeof *p->kept);
-    SMOE_FREED float *before = smoe_alloc(2 * images * width, sizeof *before);
-    float *after = before + images * width;
+    SMOE_FREED real *before = smoe_alloc(2 * images * width, sizeof *before);
+    real *after = before + images * width;
     smoe_model_watch(from->model, prune_watch, p);
     int status = smoe_likeness_logits(before, from->model, from->spec, by, err);
     smoe_model_watch(from->model, NULL, NULL);

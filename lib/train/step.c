@@ -184,9 +184,20 @@ static void piece_forward(const smoe_step *s, const smoe_batch *batch, size_t i,
         smoe_model_forward(s->model, pixels, pass);
 }
 
-static void sums_put_loss(double *sums, const smoe_task_sums *task) {
-    sums[LOSS] = task->loss;
-    sums[CORRECT] = (double)task->correct;
+/* The loss of B images of the batch with these logits [B,N], to `sums`, and its gradient. */
+static void step_loss(smoe_step *s, double *sums, const real *logits, const real *target,
+                      size_t B) {
+    const smoe_train_spec *train = &s->spec->train;
+    const smoe_task_batch batch = {.logits = logits,
+                                   .target = target,
+                                   .B = B,
+                                   .N = s->N,
+                                   .whole = train->batch_size,
+                                   .smoothing = train->label_smoothing};
+    smoe_task_sums task = {0};
+    smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses, &batch);
+    sums[LOSS] = task.loss;
+    sums[CORRECT] = (double)task.correct;
 }
 
 /* The loss of a task that compares all images of the batch with all captions: every piece is
@@ -194,7 +205,6 @@ static void sums_put_loss(double *sums, const smoe_task_sums *task) {
  * the first piece. */
 static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
     size_t B = s->N, D = smoe_model_width(s->model), rows = s->images * D;
-    const smoe_train_spec *train = &s->spec->train;
     bool chief = s->comm->rank == 0;
     for (int k = 0; k < 2; k++) memset(s->of_pairs.embedded[k], 0, B * D * sizeof(real));
     for (size_t i = 0; i < s->pieces; i++) {
@@ -202,22 +212,15 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
         const real *out[] = {smoe_model_logits(s->model), smoe_model_texts(s->model)};
         for (int k = 0; k < 2; k++)
             memcpy(s->of_pairs.embedded[k] + piece_place(s, i) * D, out[k], rows * sizeof(real));
-        sums_put_loss(s->sums + i * sums_count(s), &(smoe_task_sums){0});
+        s->sums[i * sums_count(s) + LOSS] = s->sums[i * sums_count(s) + CORRECT] = 0;
     }
     for (int k = 0; k < 2; k++)
         smoe_comm_join(s->comm, s->of_pairs.embedded[k], B * D * sizeof(real));
     const real *logits =
         smoe_model_compare(s->model, s->of_pairs.embedded[0], s->of_pairs.embedded[1], B);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
-    smoe_task_sums task = {0};
-    smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
-                      &(const smoe_task_batch){.logits = logits,
-                                               .target = s->of_pairs.target,
-                                               .B = B,
-                                               .N = B,
-                                               .whole = B,
-                                               .smoothing = train->label_smoothing});
-    if (chief) sums_put_loss(s->sums, &task);
+    step_loss(s, s->sums, logits, s->of_pairs.target, B);
+    if (!chief) s->sums[LOSS] = s->sums[CORRECT] = 0;
     smoe_clock_lap(pass->clock, SMOE_PART_loss);
     smoe_model_compare_backward(s->model, s->dlogits, B, chief);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
@@ -226,22 +229,11 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
 /* Forward, loss and backward of piece i of those here; of pairs there is a loss already, and of a
  * single piece what a backward pass needs. */
 static void piece_run(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
-    const smoe_train_spec *train = &s->spec->train;
     double *sums = s->sums + i * sums_count(s);
     pass->targets = s->pairs ? NULL : batch->target + i * s->images * s->N;
     pass->classes = s->N;
     if (!s->pairs || s->pieces > 1) piece_forward(s, batch, i, pass);
-    if (!s->pairs) {
-        smoe_task_sums task = {0};
-        smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
-                          &(const smoe_task_batch){.logits = smoe_model_logits(s->model),
-                                                   .target = pass->targets,
-                                                   .B = pass->images,
-                                                   .N = s->N,
-                                                   .whole = pass->whole,
-                                                   .smoothing = train->label_smoothing});
-        sums_put_loss(sums, &task);
-    }
+    if (!s->pairs) step_loss(s, sums, smoe_model_logits(s->model), pass->targets, pass->images);
     sums[AUX] = smoe_model_losses(s->model).aux;
     sums[Z] = smoe_model_losses(s->model).z;
     smoe_model_counts(s->model, sums + COUNTS);

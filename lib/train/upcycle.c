@@ -147,8 +147,8 @@ int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *
                     .say = line,
                     .user = user};
     find_copied(&c, upcycled->file);
-    SMOE_FREED float *before = smoe_alloc(2 * images * c.classes, sizeof *before);
-    float *after = before + images * c.classes;
+    SMOE_FREED real *before = smoe_alloc(2 * images * c.classes, sizeof *before);
+    real *after = before + images * c.classes;
     int status = open_dense(&c, upcycled->file, err);
     if (!status) status = smoe_likeness_logits(before, c.dense, spec, &c.by, err);
     smoe_model_free(c.dense);

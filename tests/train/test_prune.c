@@ -208,8 +208,7 @@ static void the_mean_is_weighted(void **state) {
 static int keep_logits(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                        smoe_err *err) {
     (void)err;
-    for (size_t i = 0; i < batch->images * classes; i++)
-        ((float *)user)[batch->first * classes + i] = (float)logits[i];
+    memcpy((real *)user + batch->first * classes, logits, batch->images * classes * sizeof *logits);
     return 0;
 }
 
@@ -220,7 +219,7 @@ static void groups_are_those_of_an_evaluation(void **state) {
     enum { ALL = 40, CLASSES = 10 };
     (void)state;
     pruning k;
-    float alike[ALL * CLASSES], evaluated[ALL * CLASSES];
+    real alike[ALL * CLASSES], evaluated[ALL * CLASSES];
     smoe_eval eval;
     begin(&k, "model.moe={router: tokens-choice, experts: 4, priority: random, capacity: 0.5}",
           NULL);
