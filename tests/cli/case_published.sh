@@ -26,7 +26,9 @@ floor() {
 for results in "$ROOT"/experiments/results/*/; do
     [ -f "$results/trials.tar.gz" ] && [ -f "$results/results.csv" ] || continue
     rm -rf again && mkdir again && tar -xzf "$results/trials.tar.gz" -C again
-    status 0 smoe sweep --resume again -q >/dev/null
+    # only cells that have finished: a sweep that ended before its plan is not continued here
+    finished=$(cd again/claims && ls -- *.json | sed -n '/evaluations/!s/^\([0-9]*\)-.*/\1/p' | sort -u | paste -sd,)
+    status 0 smoe sweep --resume again --cells "$finished" -q >/dev/null
     if [ -f "$results/references.txt" ]; then
         rm -rf further && cp -r again further
         SMOE=smoe "$ROOT/experiments/against.sh" further "$results/references.txt" again || fail "$results/references.txt: no differences from them"
