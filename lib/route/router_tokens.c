@@ -166,17 +166,21 @@ static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
     }
 }
 
-/* g of a token whose K choices come before the softmax, or whose sigmoids are divided by their sum,
- * for which there is scratch: share [K]. The backward pass of the softmax over all experts is that
- * of this one too: where g is 0, so is the gradient. */
-static void weigh_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K,
-                         double *share) {
+/* g of a token whose K choices come before the softmax. The backward pass of the softmax over all
+ * experts is that of this one too: where g is 0, so is the gradient. */
+static void softmax_of_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K) {
     double top = (double)z[choice[0]], sum = 0;
+    for (size_t k = 0; k < K; k++) sum += exp((double)z[choice[k]] - top);
     memset(g, 0, E * sizeof *g);
-    if (share) smoe_sigmoid_shares(share, z, choice, K);
-    for (size_t k = 0; k < K && !share; k++) sum += exp((double)z[choice[k]] - top);
-    for (size_t k = 0; k < K; k++)
-        g[choice[k]] = (real)(share ? share[k] : exp((double)z[choice[k]] - top) / sum);
+    for (size_t k = 0; k < K; k++) g[choice[k]] = (real)(exp((double)z[choice[k]] - top) / sum);
+}
+
+/* share [K] is scratch. */
+static void sigmoid_of_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K,
+                              double *share) {
+    smoe_sigmoid_shares(share, z, choice, K);
+    memset(g, 0, E * sizeof *g);
+    for (size_t k = 0; k < K; k++) g[choice[k]] = (real)share[k];
 }
 
 /* The K experts of token t, and the weights that follow from them. Scores that are random have no
@@ -193,8 +197,11 @@ static void tokens_choose(smoe_tokens *self, size_t t, bool biased) {
         by = self->biased + t * E;
     }
     top_experts(choice, by, E, K);
-    if (self->gate.chosen)
-        weigh_chosen(g, z, choice, E, K, self->share ? self->share + t * K : NULL);
+    if (!self->gate.chosen) return;
+    if (self->gate.form == SMOE_GATE_SIGMOID)
+        sigmoid_of_chosen(g, z, choice, E, K, self->share + t * K);
+    else
+        softmax_of_chosen(g, z, choice, E, K);
 }
 
 /* The order of a group is keyed by block, step and the place of its first image in the batch; at
