@@ -89,7 +89,7 @@ static void *runner_work(void *user) {
                               .evaluated = on_evaluated,
                               .evaluated_user = trial};
     t->code = smoe_trial_run(t->r->sweep, t->trial, &how, &err) ? (int)err.code : 0;
-    snprintf(trial->why, sizeof trial->why, "%s", err.text);
+    snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, err.text);
     return NULL;
 }
 
