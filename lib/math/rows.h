@@ -12,12 +12,6 @@ enum { SMOE_ROW_PARTS = 16 };
 /* Elements of the `parts` scratch that sums over rows of n columns need (two sums at a time). */
 size_t smoe_rows_parts(size_t n);
 
-/* LayerNorm of rows (math/kernels.h). Its gradients dx [R,n], dw and db [n] (each may be NULL) are
- * added to; parts is scratch of smoe_rows_parts(n). */
-void smoe_rows_norm(smoe_outputs y, const smoe_norm_rows *rows, const smoe_norm_weights *norm);
-void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy,
-                             const smoe_norm_rows *rows, const smoe_norm_weights *norm,
-                             real *parts);
 /* out [n] += column sums of x [R,n], whose rows may have gaps only in BF16; and the same by the
  * calling thread alone. */
 void smoe_rows_sum(real *out, smoe_matrix x, real *parts);

@@ -38,8 +38,8 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         smoe_linear_init(&l->map.query, &l->exact, l->d, l->d, 1, "attn_pool.q");
         smoe_linear_init(&l->map.keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
         l->map.qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
-        if (l->map.qk_norm) smoe_qk_norm_init(&l->map.q_norm, build, "attn_pool.q_norm");
-        if (l->map.qk_norm) smoe_qk_norm_init(&l->map.k_norm, build, "attn_pool.k_norm");
+        if (l->map.qk_norm) smoe_norm_heads_init(&l->map.q_norm, build, "attn_pool.q_norm");
+        if (l->map.qk_norm) smoe_norm_heads_init(&l->map.k_norm, build, "attn_pool.k_norm");
         smoe_linear_init(&l->map.proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
         smoe_norm_init(&l->norm, build, l->d, "attn_pool.norm");
         const smoe_mlp_form form =
@@ -71,8 +71,8 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     if (l->map.qk_norm) {
         l->map.q_normed = smoe_arena_take(keep, d, sizeof(real));
         l->map.k_normed = smoe_arena_take(keep, R * d, sizeof(real));
-        smoe_qk_norm_reserve(&l->map.q_norm, 1, space);
-        smoe_qk_norm_reserve(&l->map.k_norm, R, space);
+        smoe_norm_reserve(&l->map.q_norm, 1, space);
+        smoe_norm_reserve(&l->map.k_norm, R, space);
     }
     smoe_linear_reserve(&l->map.query, space);
     smoe_linear_reserve(&l->map.keys, space);
@@ -148,8 +148,8 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
                         smoe_reals(smoe_weight(params, l->map.latent)), NULL, 1);
     smoe_linear_forward(&l->map.keys, smoe_reals_out(l->map.kv), smoe_reals(x), NULL, B * T);
     if (l->map.qk_norm) {
-        smoe_qk_norm_forward(&l->map.q_norm, l->map.q_normed, d, l->map.q, d, 1);
-        smoe_qk_norm_forward(&l->map.k_norm, l->map.k_normed, d, l->map.kv, 2 * d, B * T);
+        smoe_norm_heads_forward(&l->map.q_norm, l->map.q_normed, d, l->map.q, d, 1);
+        smoe_norm_heads_forward(&l->map.k_norm, l->map.k_normed, d, l->map.kv, 2 * d, B * T);
     }
     size_t ld;
     const real *keys = keys_of(l, &ld);
@@ -218,9 +218,9 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     kern->column_sum(l->map.dq_sum, l->map.dq, B, d);
     if (l->map.qk_norm) {
         memcpy(l->map.dlatent, l->map.dq_sum, d * sizeof *l->map.dq_sum);
-        smoe_qk_norm_backward(&l->map.q_norm, l->map.dq_sum, l->map.dlatent, d, l->map.q, d, 1);
-        smoe_qk_norm_backward(&l->map.k_norm, l->map.dkv, l->map.dk_normed, d, l->map.kv, 2 * d,
-                              B * l->T);
+        smoe_norm_heads_backward(&l->map.q_norm, l->map.dq_sum, l->map.dlatent, d, l->map.q, d, 1);
+        smoe_norm_heads_backward(&l->map.k_norm, l->map.dkv, l->map.dk_normed, d, l->map.kv, 2 * d,
+                                 B * l->T);
     }
     smoe_linear_backward(&l->map.keys, smoe_reals_out(l->dx), smoe_reals(l->map.dkv), smoe_reals(x),
                          B * l->T);

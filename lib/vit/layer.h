@@ -66,8 +66,11 @@ static inline void *smoe_space_take(const smoe_space *space, smoe_arena *arena, 
 typedef struct smoe_norm {
     smoe_params *params;
     size_t weight, bias, n;
+    size_t H; /* norms of a row, with the same weights: heads of queries or keys; else 1 */
+    bool biased;
     real eps;
-    real *stats; /* [R,2] kept */
+    real *stats; /* [R,H,2] kept */
+    real *zeros; /* [n] stand for a bias; NULL: there is one */
     real *parts;
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
@@ -75,9 +78,16 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
 /* For R rows per image; reads x and writes y, and backward reads two arrays and adds to a third. */
 void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
-void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R);
+void smoe_norm_forward(const smoe_norm *l, smoe_outputs y, const real *x, size_t R);
 /* Adds to dx. */
-void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
+void smoe_norm_backward(const smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
+/* qk_norm: queries or keys [R,d], head by head, n = d/H. Rows of y are ldy numbers apart, those of
+ * x ldx. dx, with rows as far apart as those of x, is overwritten. */
+void smoe_norm_heads_init(smoe_norm *l, const smoe_build *build, const char *prefix);
+void smoe_norm_heads_forward(const smoe_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
+                             size_t R);
+void smoe_norm_heads_backward(const smoe_norm *l, real *dx, const real *dy, size_t lddy,
+                              const real *x, size_t ldx, size_t R);
 
 /* ---- linear: Y = X W^T + b, W [out,in] ------------------------------------------------------- */
 typedef struct smoe_linear {
@@ -151,32 +161,12 @@ void smoe_embed_free(smoe_embed *l);
  * sin and cos of column*w and of row*w, w = 10000^(-i/(d/4 - 1)). */
 void smoe_embed_sincos2d(real *out, size_t side, size_t d);
 
-/* ---- qk_norm: LayerNorm of queries or keys, head by head ------------------------------------- */
-typedef struct smoe_qk_norm {
-    smoe_params *params;
-    size_t weight, bias; /* [d/H] each, the same for all heads */
-    size_t H, dh;
-    bool has_bias;
-    real eps;
-    real *stats; /* [R,H,2] kept */
-    real *zeros; /* [d/H] stand for the bias */
-    real *parts;
-} smoe_qk_norm;
-void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix);
-void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space);
-/* y [R,d] from x [R,d], rows of y are ldy numbers apart, those of x ldx. */
-void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
-                          size_t R);
-/* dx, with rows as far apart as those of x, is overwritten. */
-void smoe_qk_norm_backward(smoe_qk_norm *l, real *dx, const real *dy, size_t lddy, const real *x,
-                           size_t ldx, size_t R);
-
 /* ---- attention: multi-head self-attention (V B.2) -------------------------------------------- */
 typedef struct smoe_attention {
     const smoe_build *build;
     smoe_linear qkv, proj;
     bool qk_norm;
-    smoe_qk_norm q_norm, k_norm;
+    smoe_norm q_norm, k_norm;
     size_t d, H, T, block;
     int threads;
     bool train;
@@ -339,7 +329,7 @@ typedef struct smoe_attention_pool {
     size_t latent;
     smoe_linear query, keys, proj;
     bool qk_norm;
-    smoe_qk_norm q_norm, k_norm;
+    smoe_norm q_norm, k_norm;
     smoe_mlp mlp;
     real *q, *kv, *weights, *heads, *normed; /* [d], [R,2d], [B,H,T], [B,d], [B,d] kept */
     real *q_normed, *k_normed;               /* [d], [R,d] kept */

@@ -5,13 +5,9 @@
  */
 #pragma once
 
-#include "vit/expert_parallel.h"
-#include "base/param.h"
-#include "route/router.h"
-#include "spec/spec.h"
-#include "vit/costs.h"
 #include "tensors/safetensors.h"
 #include "vit/encoder.h"
+#include "vit/expert_parallel.h"
 
 /* Builds the layers and the parameter table for N classes; allocates neither weights nor
  * activations, so that the largest model of the papers can be described anywhere. Shape errors are

@@ -10,6 +10,7 @@
 #include "isas.h"
 #include "math/rows.h"
 #include "math/simd.h"
+#include "vit/layer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -507,19 +508,30 @@ static void place_does_not_matter(void **state) {
 
 /* ---- over threads ---------------------------------------------------------------------------- */
 
-enum { MANY = 700, BROAD = 96 }; /* several tasks of each of rows.c's loops */
+enum { MANY = 700, BROAD = 96 }; /* several tasks of each loop of rows.c and vit/norm.c */
 
 typedef struct results {
     real norm[MANY * BROAD], stats[2 * MANY], norm_dx[MANY * BROAD], dw[BROAD], db[BROAD],
         sum[BROAD], add[MANY * BROAD];
 } results;
 
-static void all_of_them(results *r, const real *x, const real *dy, const real *w, real *parts) {
+static void all_of_them(results *r, const real *x, const real *dy, real *w, real *parts) {
     memset(r, 0, sizeof *r);
-    smoe_rows_norm(smoe_reals_out(r->norm), &(smoe_norm_rows){x, r->stats, MANY},
-                   &(smoe_norm_weights){w, w, BROAD, 1e-6f});
-    smoe_rows_norm_backward(r->norm_dx, r->dw, r->db, dy, &(smoe_norm_rows){x, r->stats, MANY},
-                            &(smoe_norm_weights){w, NULL, BROAD, 0}, parts);
+    real g[2 * BROAD] = {0};
+    smoe_param param[] = {{.size = BROAD}, {.size = BROAD, .offset = BROAD}};
+    smoe_params params = {.param = param, .count = 2, .w = w, .g = g};
+    const smoe_norm norm = {.params = &params,
+                            .bias = 1,
+                            .n = BROAD,
+                            .H = 1,
+                            .biased = true,
+                            .eps = (real)1e-6,
+                            .stats = r->stats,
+                            .parts = parts};
+    smoe_norm_forward(&norm, smoe_reals_out(r->norm), x, MANY);
+    smoe_norm_backward(&norm, r->norm_dx, dy, x, MANY);
+    memcpy(r->dw, g, sizeof r->dw);
+    memcpy(r->db, g + BROAD, sizeof r->db);
     smoe_rows_sum(r->sum, smoe_matrix_of(dy, MANY, BROAD), parts);
     smoe_rows_add(r->add, x, MANY * BROAD);
 }
@@ -527,13 +539,13 @@ static void all_of_them(results *r, const real *x, const real *dy, const real *w
 static void same_bits_for_any_threads(void **state) {
     (void)state;
     size_t n = MANY * BROAD;
-    real *x = malloc(n * sizeof *x), *dy = malloc(n * sizeof *dy), w[BROAD];
+    real *x = malloc(n * sizeof *x), *dy = malloc(n * sizeof *dy), w[2 * BROAD];
     real *parts = malloc(smoe_rows_parts(BROAD) * sizeof *parts);
     results *one = malloc(sizeof *one), *more = malloc(sizeof *more);
     assert_true(x && dy && parts && one && more);
     numbers(x, n, 15);
     numbers(dy, n, 16);
-    numbers(w, BROAD, 17);
+    numbers(w, 2 * BROAD, 17);
     smoe_threads_set(1);
     all_of_them(one, x, dy, w, parts);
     for (int threads = 2; threads <= 3; threads++) {
