@@ -113,12 +113,5 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
  * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
-/* For fixed routers: token number t of each group goes to expert t mod E, slot floor(t/E), with
- * weight 1; with order [T], token order[t] instead. In the cost, each token has a row. */
-void smoe_router_dealt_init(smoe_router *r);
-void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
-void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);
-smoe_router_cost smoe_router_dealt_cost(const smoe_router *r);
-
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);

@@ -181,26 +181,21 @@ static void solve(smoe_experts *self, size_t g, bool sparse) {
         self->score[first * E + i] = (real)(sparse ? plan[i] : (double)gains.z[i] + u[i / E]);
 }
 
-static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {
+extern const smoe_router_type smoe_router_sparse;
+
+static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_experts *self = (smoe_experts *)r;
+    bool sparse = r->type == &smoe_router_sparse;
     router_experts_begin(self, x, pass);
     SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->choice.transport_steps)
     for (size_t g = 0; g < r->plan.G; g++) solve(self, g, sparse);
     router_experts_place(self, sparse);
 }
 
-static void forward_sinkhorn(smoe_router *r, const real *x, const smoe_pass *pass) {
-    transport_forward(r, x, pass, false);
-}
-
-static void forward_sparse(smoe_router *r, const real *x, const smoe_pass *pass) {
-    transport_forward(r, x, pass, true);
-}
-
-#define TRANSPORT(how)                                                                           \
+#define TRANSPORT                                                                                \
     {                                                                                            \
         .size = sizeof(smoe_experts), .init = router_experts_init, .reserve = transport_reserve, \
-        .cost = router_experts_cost, .forward = how, .backward = router_experts_backward         \
+        .cost = router_experts_cost, .forward = transport_forward,                               \
+        .backward = router_experts_backward                                                      \
     }
-const smoe_router_type smoe_router_sinkhorn = TRANSPORT(forward_sinkhorn);
-const smoe_router_type smoe_router_sparse = TRANSPORT(forward_sparse);
+const smoe_router_type smoe_router_sinkhorn = TRANSPORT, smoe_router_sparse = TRANSPORT;
