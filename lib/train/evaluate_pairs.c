@@ -8,11 +8,10 @@
 #include "train/task.h"
 #include "math/gemm.h"
 
-/* A caption of an image after its first. */
-typedef struct further {
+typedef struct caption {
     size_t image;
-    uint64_t key;
-} further;
+    uint64_t key; /* of its words */
+} caption;
 
 /* An evaluation, and the results collected over the split, in data-set order. */
 typedef struct gathered {
@@ -25,16 +24,15 @@ typedef struct gathered {
     size_t n, D, N, batch;
     size_t group;     /* images whose captions are compared in the loss: eval.batch_size */
     bool classified;  /* there are texts for classes */
-    real *unit[2];    /* [n,D] images, captions */
-    real *own[2];     /* [batch,D] */
-    uint64_t *key;    /* [n] of the words of the first caption */
+    real *unit;       /* [n,D] images */
+    real *own;        /* [batch,D] */
     size_t *captions; /* [n] how many the image has */
-    further *more;    /* [mores] those after the first, of this process, image by image */
-    real *more_unit;  /* [mores,D] */
-    size_t mores;
+    caption *text;    /* [texts] those that this process has embedded, image by image */
+    real *text_unit;  /* [texts,D] */
+    size_t texts;
     uint32_t *tokens; /* [batch, context] of some of them */
     size_t *lengths;  /* [batch] */
-    size_t waiting;   /* of these, not embedded yet: the last ones of `more` */
+    size_t waiting;   /* of these, not embedded yet: the last ones of `text` */
     uint64_t *place;  /* [n] of the image in the order of the evaluation */
     double *loss;     /* [n] */
     bool *correct;    /* [n] zero-shot */
@@ -45,8 +43,8 @@ typedef struct gathered {
 
 static void gathered_free(gathered *g) {
     smoe_alloc_pool_free(&g->memory);
-    free(g->more);
-    free(g->more_unit);
+    free(g->text);
+    free(g->text_unit);
     smoe_tokenizer_free(g->tokenizer);
 }
 
@@ -61,9 +59,8 @@ static void gathered_open(gathered *g, size_t batch) {
     g->classified = spec->eval.zeroshot.count && g->N > 1;
     /* 0 where the images are evaluated by other processes. */
     smoe_alloc_pool *m = &g->memory;
-    for (int k = 0; k < 2; k++) g->unit[k] = smoe_alloc_in(m, g->n * g->D, sizeof(real));
-    for (int k = 0; k < 2; k++) g->own[k] = smoe_alloc_in(m, batch * g->D, sizeof(real));
-    g->key = smoe_alloc_in(m, g->n, sizeof *g->key);
+    g->unit = smoe_alloc_in(m, g->n * g->D, sizeof *g->unit);
+    g->own = smoe_alloc_in(m, batch * g->D, sizeof *g->own);
     g->captions = smoe_alloc_in(m, g->n, sizeof *g->captions);
     g->tokens = smoe_alloc_in(m, batch * spec->text.context, sizeof *g->tokens);
     g->lengths = smoe_alloc_in(m, batch, sizeof *g->lengths);
@@ -139,9 +136,9 @@ static void embed_classes(gathered *g) {
                                  smoe_dataset_class_name(g->set, (from + i) / each));
             g->lengths[i] = smoe_tokenizer_encode(g->tokenizer, g->tokens + i * T, T, text);
         }
-        embed_texts(g, n, g->own[1]);
+        embed_texts(g, n, g->own);
         for (size_t i = 0; i < n * D; i++)
-            sums[(from + i / D) / each * D + i % D] += (double)g->own[1][i];
+            sums[(from + i / D) / each * D + i % D] += (double)g->own[i];
     }
     for (size_t i = 0; i < g->N * D; i++) g->classes[i] = (real)sums[i];
     smoe_pairs_unit(g->classes, g->classes, g->N, D);
@@ -149,30 +146,33 @@ static void embed_classes(gathered *g) {
 
 /* Embeds the captions that wait. */
 static int embed_waiting(gathered *g, smoe_err *err) {
-    size_t from = g->mores - g->waiting, D = g->D;
+    size_t from = g->texts - g->waiting, D = g->D;
     if (!g->waiting) return 0;
-    embed_texts(g, g->waiting, g->more_unit + from * D);
+    embed_texts(g, g->waiting, g->text_unit + from * D);
     for (size_t k = 0; k < g->waiting * D; k++)
-        if (!isfinite(g->more_unit[from * D + k]))
-            return smoe_evaluate_nonfinite(g->model, g->more[from + k / D].image, NAN, err);
+        if (!isfinite(g->text_unit[from * D + k]))
+            return smoe_evaluate_nonfinite(g->model, g->text[from + k / D].image, NAN, err);
     g->waiting = 0;
     return 0;
 }
 
-/* The captions of an image after its first one, of which retrieval counts any. */
-static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) {
-    size_t T = g->spec->text.context;
-    for (size_t which = 1; which < count; which++) {
+/* The captions of image b of a batch, which has the tokens of the first one; retrieval counts any
+ * of them. */
+static int take_captions(gathered *g, const smoe_batch *batch, size_t b, smoe_err *err) {
+    size_t T = g->spec->text.context, image = (size_t)batch->index[b];
+    for (size_t which = 0; which < batch->captions[b]; which++) {
         char text[SMOE_CAPTION];
         smoe_caption_choice choice = {.which = which};
         uint32_t *tokens = g->tokens + g->waiting * T;
-        if (smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err)) return -1;
-        g->more = smoe_alloc_next(g->more, g->mores, sizeof *g->more);
-        g->more_unit = smoe_alloc_next(g->more_unit, g->mores, g->D * sizeof *g->more_unit);
-        size_t length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
-        further *next = &g->more[g->mores++];
-        g->lengths[g->waiting++] = length;
+        size_t length = batch->lengths[b];
+        if (!which) memcpy(tokens, batch->tokens + b * T, T * sizeof *tokens);
+        if (which && smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err))
+            return -1;
+        if (which) length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
+        g->text_unit = smoe_alloc_next(g->text_unit, g->texts, g->D * sizeof *g->text_unit);
+        caption *next = &SMOE_APPEND(g->text, g->texts);
         next->image = image;
+        g->lengths[g->waiting++] = length;
         if (take_key(g, tokens, length, image, which, &next->key, err)) return -1;
         if (g->waiting == g->batch && embed_waiting(g, err)) return -1;
     }
@@ -181,30 +181,23 @@ static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) 
 
 /* Embeds a batch and keeps the results that are needed. */
 static int take_batch(gathered *g, const smoe_batch *batch, smoe_err *err) {
-    size_t B = batch->images, D = g->D, T = g->spec->text.context;
-    const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
-    const smoe_pairs *pairs = smoe_model_pairs(g->model);
+    size_t B = batch->images, D = g->D, N = g->N;
     smoe_pass pass = {.seed = g->spec->seed, .images = B, .first = batch->first};
-    smoe_model_embed_pairs(g->model, &in, &pass);
-    const real *out[] = {smoe_model_logits(g->model), smoe_model_texts(g->model)};
-    for (int k = 0; k < 2; k++) smoe_pairs_unit(g->own[k], out[k], B, D);
-    if (g->classified) zeroshot_logits(g->logits, pairs, g->own[0], g->classes, B, g->N);
+    smoe_model_forward(g->model, batch->pixels, &pass);
+    smoe_pairs_unit(g->own, smoe_model_logits(g->model), B, D);
+    if (g->classified)
+        zeroshot_logits(g->logits, smoe_model_pairs(g->model), g->own, g->classes, B, N);
     for (size_t b = 0; b < B; b++) {
         size_t i = (size_t)batch->index[b];
-        for (int k = 0; k < 2; k++) {
-            const real *unit = g->own[k] + b * D;
-            for (size_t c = 0; c < D; c++)
-                if (!isfinite(unit[c])) return smoe_evaluate_nonfinite(g->model, i, NAN, err);
-            memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
-        }
-        if (take_key(g, batch->tokens + b * T, batch->lengths[b], i, 0, &g->key[i], err)) return -1;
+        for (size_t c = 0; c < D; c++)
+            if (!isfinite(g->own[b * D + c])) return smoe_evaluate_nonfinite(g->model, i, NAN, err);
+        memcpy(g->unit + i * D, g->own + b * D, D * sizeof *g->unit);
         g->place[i] = batch->first + b;
         g->captions[i] = batch->captions[b];
-        g->correct[i] = g->classified &&
-                        smoe_task_correct(g->logits + b * g->N, batch->target + b * g->N, g->N);
+        g->correct[i] =
+            g->classified && smoe_task_correct(g->logits + b * N, batch->target + b * N, N);
+        if (take_captions(g, batch, b, err)) return -1;
     }
-    for (size_t b = 0; b < B; b++)
-        if (take_further(g, (size_t)batch->index[b], batch->captions[b], err)) return -1;
     return embed_waiting(g, err);
 }
 
@@ -221,19 +214,33 @@ static int take_batches(gathered *g, smoe_loader *loader, smoe_err *err) {
     return more;
 }
 
-/* Gives every process what the others have evaluated. */
-static void gathered_join(gathered *g) {
+/* Gives every process what the others have evaluated, and fills the captions of all images. */
+static void gathered_join(gathered *g, smoe_retrieval *r) {
     smoe_comm *comm = g->how->comm;
-    for (int k = 0; k < 2; k++) smoe_comm_join(comm, g->unit[k], g->n * g->D * sizeof(real));
-    smoe_comm_join(comm, g->key, g->n * sizeof *g->key);
+    size_t D = g->D, *first = smoe_alloc_in(&g->memory, g->n + 1, sizeof *first);
+    smoe_comm_join(comm, g->unit, g->n * D * sizeof *g->unit);
     smoe_comm_join(comm, g->captions, g->n * sizeof *g->captions);
     smoe_comm_join(comm, g->place, g->n * sizeof *g->place);
     smoe_comm_join(comm, g->correct, g->n * sizeof *g->correct);
+    for (size_t i = 0; i < g->n; i++) first[i + 1] = first[i] + g->captions[i];
+    size_t all = first[g->n];
+    real *unit = smoe_alloc_in(&g->memory, all * D, sizeof *unit);
+    uint64_t *key = smoe_alloc_in(&g->memory, all, sizeof *key);
+    for (size_t k = 0, which = 0; k < g->texts; k++) {
+        size_t image = g->text[k].image;
+        which = k && g->text[k - 1].image == image ? which + 1 : 0;
+        memcpy(unit + (first[image] + which) * D, g->text_unit + k * D, D * sizeof *unit);
+        key[first[image] + which] = g->text[k].key;
+    }
+    smoe_comm_join(comm, unit, all * D * sizeof *unit);
+    smoe_comm_join(comm, key, all * sizeof *key);
+    *r = (smoe_retrieval){g->n, all, D, g->unit, unit, first, key};
 }
 
-/* The loss of each image: it and its caption among those of eval.batch_size consecutive images of
- * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
-static void gathered_losses(gathered *g) {
+/* The loss of each image: it and its first caption among those of eval.batch_size consecutive
+ * images of the evaluation. So it depends neither on the memory of the passes nor on the
+ * processes. */
+static void gathered_losses(gathered *g, const smoe_retrieval *r) {
     size_t n = g->n, D = g->D, G = g->group;
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     size_t *image = smoe_alloc_in(&m, n, sizeof *image);
@@ -248,9 +255,10 @@ static void gathered_losses(gathered *g) {
         B = n - from < G ? n - from : G;
         memset(target, 0, B * B * sizeof *target);
         for (size_t b = 0; b < B; b++) {
+            size_t i = image[from + b];
             target[b * B + b] = 1;
-            for (int k = 0; k < 2; k++)
-                memcpy(unit[k] + b * D, g->unit[k] + image[from + b] * D, D * sizeof(real));
+            memcpy(unit[0] + b * D, r->image + i * D, D * sizeof(real));
+            memcpy(unit[1] + b * D, r->caption + r->first[i] * D, D * sizeof(real));
         }
         zeroshot_logits(logits, smoe_model_pairs(g->model), unit[0], unit[1], B, B);
         smoe_task_measure(smoe_task_of(g->spec->train.loss), &sums, NULL, rows,
@@ -260,37 +268,12 @@ static void gathered_losses(gathered *g) {
     }
 }
 
-/* All captions, those of an image after one another, and their ranks and recalls. Further captions
- * are where `more` has them, image by image, in the processes that embedded them. */
-static void gathered_retrieve(gathered *g, smoe_eval *result) {
-    smoe_comm *comm = g->how->comm;
-    size_t n = g->n, D = g->D, all = 0;
-    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
-    size_t *first = smoe_alloc_in(&m, n + 1, sizeof *first);
-    for (size_t i = 0; i <= n; i++) {
-        first[i] = all;
-        if (i < n) all += g->captions[i];
-    }
-    real *unit = smoe_alloc_in(&m, all * D, sizeof *unit);
-    uint64_t *key = smoe_alloc_in(&m, all, sizeof *key);
-    size_t *rank = smoe_alloc_in(&m, all, sizeof *rank);
-    for (size_t k = 0, which = 0; k < g->mores; k++) {
-        size_t image = g->more[k].image;
-        which = k && g->more[k - 1].image == image ? which + 1 : 1;
-        memcpy(unit + (first[image] + which) * D, g->more_unit + k * D, D * sizeof *unit);
-        key[first[image] + which] = g->more[k].key;
-    }
-    smoe_comm_join(comm, unit, all * D * sizeof *unit);
-    smoe_comm_join(comm, key, all * sizeof *key);
-    for (size_t i = 0; i < n; i++) { /* these are everywhere already */
-        memcpy(unit + first[i] * D, g->unit[1] + i * D, D * sizeof *unit);
-        key[first[i]] = g->key[i];
-    }
-    const smoe_retrieval r = {n, all, D, g->unit[0], unit, first, key};
-    smoe_retrieval_rank(rank, &r, true);
-    smoe_retrieval_recall(result->image_recall, rank, all);
-    smoe_retrieval_rank(g->rank, &r, false);
-    smoe_retrieval_recall(result->text_recall, g->rank, n);
+static void gathered_retrieve(gathered *g, const smoe_retrieval *r, smoe_eval *result) {
+    SMOE_FREED size_t *rank = smoe_alloc(r->captions, sizeof *rank);
+    smoe_retrieval_rank(rank, r, true);
+    smoe_retrieval_recall(result->image_recall, rank, r->captions);
+    smoe_retrieval_rank(g->rank, r, false);
+    smoe_retrieval_recall(result->text_recall, g->rank, r->images);
 }
 
 /* The results of the split, from those of its images. */
@@ -298,8 +281,10 @@ static void gathered_conclude(gathered *g, smoe_eval *result) {
     size_t n = g->n, correct = 0;
     float *outcomes = g->how->outcomes;
     double sum = 0;
-    gathered_losses(g);
-    gathered_retrieve(g, result);
+    smoe_retrieval all;
+    gathered_join(g, &all);
+    gathered_losses(g, &all);
+    gathered_retrieve(g, &all, result);
     for (size_t i = 0; i < n; i++) {
         bool right = g->classified ? g->correct[i] : g->rank[i] == 0;
         correct += right;
@@ -337,7 +322,6 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     smoe_model_serve(model);
     if (smoe_comm_agree(comm, status, NULL, err)) return -1;
     if (!g.n) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
-    gathered_join(&g);
     gathered_conclude(&g, result);
     result->seconds = smoe_since(start);
     return 0;
