@@ -219,12 +219,22 @@ static int restore_records(trainer *t, smoe_err *err) {
     return run_over(t) ? 0 : smoe_run_outcomes(t->run, NULL, 0, err);
 }
 
+/* The best evaluation is one of eval.split: with another split there is none so far. */
+static int restore_best(trainer *t, smoe_err *err) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec then = {0};
+    int latest = smoe_run_latest_spec(&then, t->options->dir, err);
+    if (latest || !strcmp(then.eval.split, t->spec->eval.split)) return latest < 0 ? -1 : 0;
+    t->state.best = -1;
+    t->state.best_step = t->state.step;
+    return 0;
+}
+
 static int trainer_restore(trainer *t, smoe_err *err) {
     smoe_checkpoint now = t->state;
     int restored = t->chief ? smoe_run_restore(t->run, t->params, &t->state, err)
                             : smoe_checkpoint_restore(t->options->dir, t->params, &t->state, err);
     if (restored <= 0) return restored;
-    if (data_check(t, &now, err)) return -1;
+    if (data_check(t, &now, err) || restore_best(t, err)) return -1;
     if (t->chief && restore_records(t, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;

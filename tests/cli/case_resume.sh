@@ -45,6 +45,12 @@ cmp decayed/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors ||
 cmp -s whole/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors && fail "the decay of Phi makes no difference"
 status 2 smoe train --resume older --profile vmoe 2>err
 grep -q 'profile is for a new run' err || fail "of a profile: $(cat err)"
+# The best evaluation is one of the split that is evaluated now: with another split it is looked for anew.
+status 0 smoe train tiny.yaml -q -o split data.limit=40 eval.split=train >/dev/null
+status 0 smoe train --resume split -q --json train.steps=40 eval.split=test >out
+best=$(sed -n 's/.*"test\/precision_at_1":\([0-9.]*\).*/\1/p' split/metrics.jsonl | sort -n | tail -n 1)
+tr -d ' \n' <out | grep -q "\"best\":{\"precision_at_1\":$best,\"step\":32}" || fail "the best of test is $best: $(cat out split/metrics.jsonl)"
+[ "$(readlink split/ckpt/best)" = step_00000032 ] || fail "$(ls -l split/ckpt)"
 # A router's state, biases that follow the load, is restored; it is the same if the batch is divided into pieces.
 bias="model.moe.router=tokens-choice model.moe.balance=bias model.moe.k=2 model.moe.group_images=1"
 status 0 smoe train tiny.yaml -q train.steps=400 -o balanced $bias
