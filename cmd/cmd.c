@@ -198,9 +198,30 @@ int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) {
     }
 }
 
+/* Where a file is or will be, fresh; NULL: it is a device, which takes any number of results. */
+static char *place_of_file(const char *path) {
+    struct stat there;
+    SMOE_FREED char *folder = smoe_file_folder(path), *whole = realpath(folder, NULL);
+    if (!stat(path, &there)) return S_ISREG(there.st_mode) ? realpath(path, NULL) : NULL;
+    return smoe_text_format("%s/%s", whole ? whole : folder, basename(path));
+}
+
+/* Refuses a result that would be written to the same file as another, however its path is spelt. */
+static int check_apart(const char *path, const smoe_options *options, smoe_err *err) {
+    const char *const others[] = {options->logits, options->labels, options->predictions};
+    for (size_t i = 0; i < SMOE_COUNT(others); i++) {
+        if (!others[i] || others[i] == path) continue;
+        SMOE_FREED char *a = place_of_file(path), *b = place_of_file(others[i]);
+        if (a && b && !strcmp(a, b))
+            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", path, others[i]);
+    }
+    return 0;
+}
+
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
     if (!path) return 0;
+    if (check_apart(path, options, err)) return -1;
     /* Checks a link itself and not its target: replacing a dangling link would lose it too. */
     bool exists = !lstat(path, &there);
     if (exists && !options->force)

@@ -91,8 +91,13 @@ static void collector_join(collector *c, smoe_comm *comm) {
 
 static int collector_write(const collector *c, const smoe_options *options, smoe_err *err) {
     size_t dim[] = {c->images, c->classes};
-    if (c->logits && smoe_npy_write(options->logits, "<f4", c->logits, 2, dim, err)) return -1;
-    return c->labels ? smoe_npy_write(options->labels, "<i8", c->labels, 1, dim, err) : 0;
+    if (c->logits && (smoe_file_make_parents(options->logits, err) ||
+                      smoe_npy_write(options->logits, "<f4", c->logits, 2, dim, err)))
+        return -1;
+    return c->labels && (smoe_file_make_parents(options->labels, err) ||
+                         smoe_npy_write(options->labels, "<i8", c->labels, 1, dim, err))
+               ? -1
+               : 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -139,6 +144,7 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
     }
     if (!options->predictions) return 0;
     smoe_scores_predictions(&images, c->prediction, l->set);
+    if (smoe_file_make_parents(options->predictions, err)) return -1;
     return smoe_frame_csv(&images, options->predictions, err);
 }
 
@@ -310,34 +316,12 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
     return smoe_cmd_emit(&result, options, err);
 }
 
-/* Where a file is or will be, fresh; NULL: its folder is not there, or it is a device, which takes
- * any number of results. */
-static char *place_of_file(const char *path) {
-    struct stat there;
-    SMOE_FREED char *folder = smoe_file_folder(path), *whole = realpath(folder, NULL);
-    if (!stat(path, &there)) return S_ISREG(there.st_mode) ? realpath(path, NULL) : NULL;
-    return whole ? smoe_text_format("%s/%s", whole, basename(path)) : NULL;
-}
-
-/* Refuses two results that would be written to the same file, however its path is spelt. */
-static int check_apart(const smoe_options *options, smoe_err *err) {
-    const char *const path[] = {options->logits, options->labels, options->predictions};
-    for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0; k < i && path[i]; k++) {
-            SMOE_FREED char *a = path[k] ? place_of_file(path[k]) : NULL;
-            SMOE_FREED char *b = place_of_file(path[i]);
-            if (a && b && !strcmp(a, b))
-                return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", path[k], path[i]);
-        }
-    return 0;
-}
-
 static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
         smoe_cmd_target(options->logits, options, err) ||
         smoe_cmd_target(options->labels, options, err) ||
-        smoe_cmd_target(options->predictions, options, err) || check_apart(options, err) ||
+        smoe_cmd_target(options->predictions, options, err) ||
         smoe_cmd_targets(tables, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);

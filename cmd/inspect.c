@@ -334,7 +334,8 @@ static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
 static int inspect_write(const inspect_job *job, smoe_err *err) {
     const smoe_options *options = job->options;
     if (options->dump_routing &&
-        smoe_inspect_dump(job->run->inspection, options->dump_routing, err))
+        (smoe_file_make_parents(options->dump_routing, err) ||
+         smoe_inspect_dump(job->run->inspection, options->dump_routing, err)))
         return -1;
     return options->out && (write_tables(job, err) || inspect_draw(job, err)) ? -1 : 0;
 }

@@ -22,6 +22,15 @@ for pair in "--logits x --labels" "--logits x --predictions" "--labels x --predi
     status 2 smoe eval run -q $pair ./x 2>err
     grep -q '^smoe eval: x and ./x are the same file$' err || fail "$pair: $(cat err)"
 done
+# files in the folder of -o, which is made, and which has files of its own
+status 0 smoe eval run -q data.limit=10 -o made --logits made/l.npy --labels made/more/y.npy --predictions made/p.csv >/dev/null
+for file in l.npy more/y.npy p.csv classes.csv; do [ -s made/$file ] || fail "no $file: $(ls made)"; done
+for pair in "--logits new/x.npy --labels new/x.npy" "--predictions new/confusion.csv"; do
+    status 2 smoe eval run -q -o new $pair 2>err
+    grep -q ' are the same file$' err && [ ! -e new ] || fail "$pair: $(cat err)"
+done
+status 0 smoe inspect run -q data.limit=10 -o seen --dump-routing seen/more/d.npy >/dev/null
+[ -s seen/more/d.npy ] || fail "no d.npy: $(ls seen)"
 ln -s a.npy alias.npy
 status 2 smoe eval run -q --logits a.npy --labels alias.npy --force 2>/dev/null
 status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --force >/dev/null
