@@ -12,6 +12,7 @@
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 typedef struct shown {
@@ -26,10 +27,12 @@ static smoe_scan *scan_of(const smoe_verifier *v) {
 /* Verifying takes long, so lines are printed as they come. */
 static void line(void *user, const char *path, const char *found, bool good) {
     const shown *s = user;
+    char name[PATH_MAX];
     smoe_frame_put(s->list, {"path", .text = path}, {"good", SMOE_TRUTH_OF(good)},
                    {"found", .text = found});
     if (!s->options->json && (!good || !s->options->quiet))
-        smoe_cmd_print(stdout, "%-4s %s: %s\n", good ? "ok" : "BAD", path, found);
+        smoe_cmd_print(stdout, "%-4s %s: %s\n", good ? "ok" : "BAD",
+                       smoe_text_shown(path, name, sizeof name), found);
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */

@@ -28,6 +28,11 @@ quiet convert "$name" "$name.safetensors" --type bf16
 quiet predict "$name" "$name.png"
 quiet compare "$name" "$name"
 quiet verify "$name" "$name.data"
+# A name of two lines is not two lines of the result.
+two=$(printf 'a\nok   b')
+mkdir "$two" && : >"$two/model.safetensors"
+status 3 smoe verify "$two" >out 2>err
+[ "$(cat out err | grep -c '^ok')" -eq 0 ] || fail "a name that looks like a result: $(cat out err)"
 quiet sweep tiny.yaml train.steps=2 seed=0,1 -o "$name.sweep"
 quiet sweep tiny.yaml train.steps=2 seed=0,1 -o "$name.sweep"
 quiet sweep --resume "$name.sweep"
