@@ -356,8 +356,11 @@ static int trainer_start(trainer *t, smoe_err *err) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+/* With train.patience every evaluation may end the run. */
 static bool is_logged(const trainer *t, uint64_t step) {
-    return is_due(t->spec->train.log_every, step) || step == t->spec->train.steps;
+    const smoe_train_spec *train = &t->spec->train;
+    return is_due(train->log_every, step) || step == train->steps ||
+           (train->patience && is_due(train->eval_every, step));
 }
 
 static int trainer_step(trainer *t, smoe_err *err) {

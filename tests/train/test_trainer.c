@@ -201,7 +201,7 @@ static void patience_ends_a_run(void **state) {
     static const uint64_t stops[] = {1, 3, 5};
     char whole[SCRATCH_PATH];
     job j;
-    training_begin(&j, JOBS_SMALL "data.limit=20 train.steps=12 train.log_every=1 "
+    training_begin(&j, JOBS_SMALL "data.limit=20 train.steps=12 train.log_every=4 "
                                   "train.eval_every=2 train.checkpoint_every=4 eval.split=val");
     j.spec.data.holdout = 0.1;
     j.spec.train.optimizer.lr = 0;
@@ -212,6 +212,11 @@ static void patience_ends_a_run(void **state) {
     assert_non_null(strstr(j.result.remark, "step 6: the run ends, as train.patience 2 says; the "
                                             "best evaluation is that of step 2"));
     free(training_read(whole, "outcomes.npy", NULL));
+    char *records = training_read(whole, "metrics.jsonl", NULL);
+    char *last = strstr(records, "{\"step\":6,");
+    assert_non_null(last);
+    assert_non_null(strstr(last, "\"train/loss\":"));
+    free(records);
     for (size_t k = 0; k < sizeof stops / sizeof *stops; k++) {
         scratch_path(&j.folder, j.dir, (const char *[]){"a", "b", "c"}[k]);
         assert_int_equal(training_run(&j, SMOE_RUN_NEW, stops[k]), SMOE_STOPPED);
