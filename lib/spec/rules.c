@@ -1,6 +1,8 @@
 /* The rules of keys, which are the entries of rules.def, and the check of a rule; see rules.h. */
 #include "spec/rules.h"
 
+#include <fnmatch.h>
+
 const smoe_rule smoe_spec_rules[] = {
 #define ALWAYS(names) {names, SMOE_RULE_ALWAYS, "", "", NULL},
 #define NEEDS(names, others) {names, SMOE_RULE_NEEDS, others, "", NULL},
@@ -47,7 +49,8 @@ const char *smoe_rule_instead(const smoe_rule *rules, size_t count, const char *
     for (const smoe_rule *rule = rules; rule < rules + count; rule++)
         for (const char *names = rule->names;
              rule->relation == SMOE_RULE_INSTEAD && smoe_text_next(&names, ' ', own, sizeof own);)
-            if (smoe_text_same_word(own, word)) return rule->why;
+            if (smoe_text_same_word(own, word) || !fnmatch(own, word, FNM_CASEFOLD))
+                return rule->why;
     return NULL;
 }
 

@@ -15,7 +15,7 @@ typedef struct smoe_rule {
         SMOE_RULE_NEEDS,   /* only with one of the others */
         SMOE_RULE_NOT,     /* not with any of the others */
         SMOE_RULE_IDLE,    /* never; `why` tells the reason */
-        SMOE_RULE_INSTEAD, /* names of other programs; `why` is what to write here */
+        SMOE_RULE_INSTEAD, /* words of other programs (fnmatch, any case); `why`: what to write */
     } relation;
     /* What the names need or exclude, separated by spaces; conditions that must all hold are joined
      * by +. A smoe_rule_ask function decides what each word means. */
