@@ -89,15 +89,16 @@ static void collector_join(collector *c, smoe_comm *comm) {
     if (c->prediction) smoe_comm_join(comm, c->prediction, c->images * sizeof *c->prediction);
 }
 
+static int write_array(const char *path, const char *dtype, const void *data, int ndim,
+                       const size_t *dim, smoe_err *err) {
+    return smoe_file_make_parents(path, err) ? -1
+                                             : smoe_npy_write(path, dtype, data, ndim, dim, err);
+}
+
 static int collector_write(const collector *c, const smoe_options *options, smoe_err *err) {
     size_t dim[] = {c->images, c->classes};
-    if (c->logits && (smoe_file_make_parents(options->logits, err) ||
-                      smoe_npy_write(options->logits, "<f4", c->logits, 2, dim, err)))
-        return -1;
-    return c->labels && (smoe_file_make_parents(options->labels, err) ||
-                         smoe_npy_write(options->labels, "<i8", c->labels, 1, dim, err))
-               ? -1
-               : 0;
+    if (c->logits && write_array(options->logits, "<f4", c->logits, 2, dim, err)) return -1;
+    return c->labels ? write_array(options->labels, "<i8", c->labels, 1, dim, err) : 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -144,7 +145,6 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
     }
     if (!options->predictions) return 0;
     smoe_scores_predictions(&images, c->prediction, l->set);
-    if (smoe_file_make_parents(options->predictions, err)) return -1;
     return smoe_frame_csv(&images, options->predictions, err);
 }
 

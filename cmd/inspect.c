@@ -170,9 +170,7 @@ static int write_tables(const inspect_job *job, smoe_err *err) {
     for (size_t i = 0; i < job->frames; i++) {
         const smoe_frame *frame = &job->frame[i];
         SMOE_FREED char *path = smoe_text_format("%s/%s.csv", job->options->out, frame->name);
-        if (frame->rows ? smoe_file_make_parents(path, err) || smoe_frame_csv(frame, path, err)
-                        : smoe_file_remove(path, err))
-            return -1;
+        if (frame->rows ? smoe_frame_csv(frame, path, err) : smoe_file_remove(path, err)) return -1;
     }
     return 0;
 }

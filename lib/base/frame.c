@@ -175,7 +175,7 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
 }
 
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
-    if (smoe_frame_check(frame, err)) return -1;
+    if (smoe_frame_check(frame, err) || smoe_file_make_parents(path, err)) return -1;
     return smoe_file_print(path, put_rows, frame, err);
 }
 

@@ -118,7 +118,8 @@ typedef struct smoe_paper {
  * the keys take most of the room. Columns without a value are left out. */
 void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper);
 
-/* Writes comma-separated values to a file that is complete or absent: a heading, then the rows.
+/* Writes comma-separated values to a file that is complete or absent, and makes the folders above
+ * it: a heading, then the rows.
  * Numbers give the same double when read again; NAN and infinities are empty; text is quoted where
  * necessary. */
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;

@@ -163,9 +163,7 @@ int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) {
         if (!frame || !frame->name) continue;
         SMOE_FREED char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
         bool none = item->table && !frame->rows;
-        if (none ? smoe_file_remove(path, err)
-                 : smoe_file_make_parents(path, err) || smoe_frame_csv(frame, path, err))
-            return -1;
+        if (none ? smoe_file_remove(path, err) : smoe_frame_csv(frame, path, err)) return -1;
     }
     return 0;
 }
