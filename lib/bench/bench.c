@@ -291,7 +291,8 @@ static void count_work(smoe_bench *b, const smoe_cost *cost) {
         infer->part_bytes[part] += B * layer->moved_infer;
         train->part_bytes[part] += B * layer->moved_train + (expert ? 1 : 2) * trained;
         train->part_bytes[SMOE_PART_optimizer] += (expert ? 2 : 3) * trained;
-        product += expert * B * (1 - layer->fixed) * (layer->flops_infer - layer->idle_infer);
+        if (expert)
+            product += B * (1 - layer->frozen_share) * (layer->flops_infer - layer->idle_infer);
     }
     train->part_bytes[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
     train->part_bytes[SMOE_PART_optimizer] += 2 * (cost->bytes.optimizer + cost->bytes.gradients);

@@ -165,10 +165,12 @@ static int take_captions(gathered *g, const smoe_batch *batch, size_t b, smoe_er
         smoe_caption_choice choice = {.which = which};
         uint32_t *tokens = g->tokens + g->waiting * T;
         size_t length = batch->lengths[b];
-        if (!which) memcpy(tokens, batch->tokens + b * T, T * sizeof *tokens);
-        if (which && smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err))
-            return -1;
-        if (which) length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
+        if (which == 0) {
+            memcpy(tokens, batch->tokens + b * T, T * sizeof *tokens);
+        } else {
+            if (smoe_dataset_caption(g->set, image, &choice, text, sizeof text, err)) return -1;
+            length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
+        }
         g->text_unit = smoe_alloc_next(g->text_unit, g->texts, g->D * sizeof *g->text_unit);
         caption *next = &SMOE_APPEND(g->text, g->texts);
         next->image = image;

@@ -6,7 +6,7 @@
 /* The parameters called NAME or NAME.x. A state of a router is not frozen: it changes. */
 void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
     size_t length = strlen(layer->name);
-    double matrices = 0, fixed = 0;
+    double matrices = 0, frozen_matrices = 0;
     layer->params = layer->frozen = 0;
     for (size_t i = 0; i < costs->params->count; i++) {
         const smoe_param *p = &costs->params->param[i];
@@ -14,11 +14,11 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
             continue;
         bool frozen = p->frozen && !p->state, matrix = p->ndim - p->stacked > 1;
         layer->params += (double)p->size;
-        layer->frozen += frozen * (double)p->size;
-        matrices += matrix * (double)p->size;
-        fixed += (frozen && matrix) * (double)p->size;
+        if (frozen) layer->frozen += (double)p->size;
+        if (matrix) matrices += (double)p->size;
+        if (matrix && frozen) frozen_matrices += (double)p->size;
     }
-    layer->fixed = matrices > 0 ? fixed / matrices : 0;
+    layer->frozen_share = matrices > 0 ? frozen_matrices / matrices : 0;
 }
 
 void smoe_costs_forward_only(smoe_costs *costs, size_t first) {
@@ -35,8 +35,8 @@ void smoe_costs_freeze(smoe_costs *costs) {
     for (size_t i = 0; i < costs->count; i++) {
         smoe_cost_layer *layer = &costs->layer[i];
         if (layer->forward_only) continue;
-        layer->flops_train -= layer->fixed * layer->flops_weights;
-        layer->idle_train -= layer->fixed * layer->idle_infer;
+        layer->flops_train -= layer->frozen_share * layer->flops_weights;
+        layer->idle_train -= layer->frozen_share * layer->idle_infer;
     }
 }
 

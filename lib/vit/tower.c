@@ -60,12 +60,13 @@ static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
     smoe_norm_cost(&b->norm1, costs, t->T);
     smoe_attention_cost(&b->attention, costs);
     smoe_norm_cost(&b->norm2, costs, t->T);
-    if (b->is_moe)
+    if (b->is_moe) {
         smoe_moe_cost(&b->moe, costs);
-    else
-        smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, T), 3, "%sblocks.%zu.mlp",
-                       t->build->prefix, i)
-            ->elementwise = smoe_mlp_elementwise(&b->mlp, T);
+        return;
+    }
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, T), 3,
+                                            "%sblocks.%zu.mlp", t->build->prefix, i);
+    layer->elementwise = smoe_mlp_elementwise(&b->mlp, T);
 }
 
 /* The clock of the head has the time of the last norm, whose entry counts its parameters alone. */
