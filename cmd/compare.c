@@ -51,7 +51,7 @@ static int read_run(side *x, smoe_err *err) {
     size_t resumes = json_array_size(json_object_get(x->env, "previous"));
     if (json_object_del(x->env, "previous") == 0)
         json_object_set_new(x->env, "resumes", json_integer((json_int_t)resumes));
-    return smoe_curves_read(&x->curves, x->arg, err);
+    return smoe_curves_read(&x->curves, x->arg, true, err);
 }
 
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
@@ -274,8 +274,8 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
     bool records = a->metrics && b->metrics;
     smoe_runs_compare_json(&c->settings, "settings", "Settings", a->spec, b->spec);
     smoe_runs_compare_json(&c->environment, "environment", "Environment", a->env, b->env);
-    if (records && smoe_runs_compare_records(&first, &c->metrics, a->metrics, b->metrics, err))
-        return -1;
+    if (records && smoe_runs_compare_records(&first, a->metrics, b->metrics, err)) return -1;
+    if (records) smoe_runs_compare_metrics(&c->metrics, &a->curves, &b->curves);
     smoe_runs_compare_weights(&weights, a->file, b->file);
     if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
     smoe_result_facts(result, {"a", .text = a->arg, .heading = "a"},
@@ -297,6 +297,11 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
+
+/* Whether a metric says how far or how fast training was, and not what came of it. */
+static bool is_of_progress(const char *name) {
+    return smoe_record_of_clock(name) || !strcmp(name, smoe_metrics[SMOE_METRIC_EPOCH].name);
+}
 
 /* The last value of a metric in the run of a group with that seed; NAN: there is none. */
 static double last_value(const side *x, size_t count, size_t group, double seed, const char *name) {
@@ -342,7 +347,7 @@ static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
         while (!json_equal(x[i].settings, x[x[i].group].settings)) x[i].group++;
     for (size_t g = 1; g < count; g++)
         for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++)
-            if (!smoe_record_of_clock(x[0].curves.curve[k].name))
+            if (!is_of_progress(x[0].curves.curve[k].name))
                 compare_add_metric(frame, x, count, g, x[0].curves.curve[k].name);
 }
 

@@ -166,7 +166,7 @@ static int judge(const verification *v, smoe_err *err) {
     smoe_run_difference first = {0};
     SMOE_FREED char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
     SMOE_FREED char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
-    if (smoe_runs_compare_records(&first, NULL, a, b, err)) return -1;
+    if (smoe_runs_compare_records(&first, a, b, err)) return -1;
     int model = same_files(v, "model", err), state = -1;
     if (model > 0) model = same_files(v, "ema", err); /* of train.ema; else there is no file */
     if (model >= 0) state = same_files(v, "state", err);

@@ -32,7 +32,7 @@ static void curves_add(smoe_curve *c, double step, double value) {
     c->value[c->points++] = value;
 }
 
-int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
+int smoe_curves_read(smoe_curves *c, const char *dir, bool progress, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
     SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
     int more;
@@ -48,7 +48,8 @@ int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
             bool clock = !strcmp(key, smoe_metrics[SMOE_METRIC_WALL_S].name);
             if (clock) c->wall_s = number;
             bool plain = json_is_number(value) || json_is_null(value);
-            if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
+            if (!plain || !strcmp(key, "step")) continue;
+            if (!progress && (clock || !strcmp(key, "epoch"))) continue;
             snprintf(name, sizeof name, "%s%s", strncmp(key, "blocks.", 7) ? "" : prefix, key);
             curves_add(curves_named(c, name), c->step, number);
         }
@@ -166,7 +167,7 @@ static int follow_run(smoe_follow *f, const smoe_follow *before, const char *dir
     }
     SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
     if (!smoe_spec_read(&spec, path, NULL, 0, NULL)) run->steps = (double)spec.train.steps;
-    return smoe_curves_read(&run->curves, dir, err);
+    return smoe_curves_read(&run->curves, dir, false, err);
 }
 
 static void follow_lose(smoe_followed *run, const smoe_err *why) {

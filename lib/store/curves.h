@@ -1,7 +1,8 @@
 /*
  * The numbers of a run over its steps, read from its records while it may still be training, for
- * `smoe watch` and `smoe serve`. Lists of a record are left out. And the runs in folders that are
- * read again and again, with their status: files that have not changed are not read again.
+ * `smoe watch`, `smoe serve` and comparisons. Lists of a record are left out. And the runs in
+ * folders that are read again and again, with their status: files that have not changed are not
+ * read again.
  */
 #pragma once
 
@@ -21,8 +22,10 @@ typedef struct smoe_curves {
     double step, wall_s; /* of the last record; 0 without any */
 } smoe_curves;
 
-/* Reads DIR/metrics.jsonl. Release with smoe_curves_free in any case. */
-int smoe_curves_read(smoe_curves *curves, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+/* Reads DIR/metrics.jsonl; with `progress` also epoch and wall_s, which every record has. Release
+ * with smoe_curves_free in any case. */
+int smoe_curves_read(smoe_curves *curves, const char *dir, bool progress,
+                     smoe_err *err) SMOE_MUST_CHECK;
 void smoe_curves_free(smoe_curves *curves);
 
 /* The curve of that name, or NULL. */

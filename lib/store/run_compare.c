@@ -1,38 +1,11 @@
 /* Two runs side by side; see run_compare.h. */
 #include "store/run_compare.h"
+#include "spec/metrics.h"
 #include "store/model_file.h"
-#include "store/run.h"
+#include "store/records.h"
 #include "base/json.h"
 
 /* ---- records --------------------------------------------------------------------------------- */
-
-typedef struct records {
-    json_t **json;
-    uint64_t *step;
-    char (*prefix)[SMOE_RECORD_PREFIX]; /* "test/" of an evaluation, "" of training */
-    size_t count;
-} records;
-
-static int records_read(records *to, const char *path, smoe_err *err) {
-    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
-    int more;
-    for (; (more = smoe_records_next(&r, err)) > 0; to->count++) {
-        to->step = smoe_alloc_next(to->step, to->count, sizeof *to->step);
-        to->json = smoe_alloc_next(to->json, to->count, sizeof(json_t *));
-        to->prefix = smoe_alloc_next(to->prefix, to->count, sizeof *to->prefix);
-        to->step[to->count] = r.step;
-        smoe_record_prefix(r.json, to->prefix[to->count]);
-        to->json[to->count] = json_incref(r.json);
-    }
-    return more;
-}
-
-static void records_free(records *r) {
-    for (size_t i = 0; i < r->count; i++) json_decref(r->json[i]);
-    free(r->json);
-    free(r->step);
-    free(r->prefix);
-}
 
 bool smoe_record_of_clock(const char *metric) {
     smoe_metric_place at;
@@ -46,7 +19,8 @@ static double run_compare_place_of(double x) {
     return bits < 0 ? -(double)(bits & INT64_MAX) : (double)bits;
 }
 
-static double run_compare_number_of(const json_t *value) {
+static double run_compare_number_of(const json_t *record, const char *key) {
+    const json_t *value = json_object_get(record, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
@@ -60,102 +34,73 @@ static const char *member_apart(const json_t *a, const json_t *b) {
     return NULL;
 }
 
-static void find_first(smoe_run_difference *first, const records *a, const records *b) {
-    size_t both = a->count < b->count ? a->count : b->count, i = 0;
-    const char *key = NULL;
-    while (i < both && a->step[i] == b->step[i] && !(key = member_apart(a->json[i], b->json[i])) &&
-           !(key = member_apart(b->json[i], a->json[i])))
-        i++;
-    *first = (smoe_run_difference){.any = i < a->count || i < b->count, .records = i};
-    if (!first->any) return;
-    const json_t *x = i < a->count ? a->json[i] : NULL, *y = i < b->count ? b->json[i] : NULL;
-    if (!key) {
-        first->step = x && (!y || a->step[i] < b->step[i]) ? a->step[i] : y ? b->step[i] : 0;
-        first->a = first->b = first->ulps = NAN;
-        return;
+int smoe_runs_compare_records(smoe_run_difference *first, const char *a, const char *b,
+                              smoe_err *err) {
+    SMOE_FREED_BY(smoe_records_free) smoe_records x = {.path = a};
+    SMOE_FREED_BY(smoe_records_free) smoe_records y = {.path = b};
+    const char *key;
+    *first = (smoe_run_difference){.a = NAN, .b = NAN, .ulps = NAN};
+    for (;; first->records++) {
+        int has_x = smoe_records_next(&x, err), has_y = smoe_records_next(&y, err);
+        if (has_x < 0 || has_y < 0) return -1;
+        first->any = has_x || has_y;
+        if (!first->any) return 0;
+        first->step = has_x && (!has_y || x.step < y.step) ? x.step : y.step;
+        if (!has_x || !has_y || x.step != y.step) return 0;
+        if ((key = member_apart(x.json, y.json)) || (key = member_apart(y.json, x.json))) break;
     }
-    first->step = a->step[i];
     snprintf(first->metric, sizeof first->metric, "%s", key);
-    first->a = run_compare_number_of(json_object_get(x, key));
-    first->b = run_compare_number_of(json_object_get(y, key));
-    first->ulps = fabs(run_compare_place_of(first->a) - run_compare_place_of(first->b));
-    if (isnan(first->a) || isnan(first->b)) first->ulps = NAN;
+    first->a = run_compare_number_of(x.json, key);
+    first->b = run_compare_number_of(y.json, key);
+    if (!isnan(first->a) && !isnan(first->b))
+        first->ulps = fabs(run_compare_place_of(first->a) - run_compare_place_of(first->b));
+    return 0;
 }
 
-static bool is_of_layer(const char *key) {
-    return !strncmp(key, "blocks.", 7);
-}
+/* ---- metrics --------------------------------------------------------------------------------- */
 
-/* The number of that name in record i; NAN: it has none. A batch of training and an evaluation have
- * the same names for metrics of a layer; those of an evaluation have its prefix here. */
-static double number_at(const records *r, size_t i, const char *name) {
-    size_t n = strlen(r->prefix[i]);
-    bool own = !strncmp(name, r->prefix[i], n) && is_of_layer(name + n);
-    if (!own && is_of_layer(name)) return NAN;
-    return run_compare_number_of(json_object_get(r->json[i], own ? name + n : name));
-}
-
-/* The next step from record *i on that has a number of that name. If several of its records have
- * one, as the time, it is that of the last. */
-static bool next_number(const records *r, const char *name, size_t *i, double *number) {
-    size_t found = r->count;
-    for (; *i < r->count && (found == r->count || r->step[*i] == r->step[found]); ++*i)
-        if (isfinite(number_at(r, *i, name))) found = *i;
+/* The next step from point *i on that has a number. If several points of a step have one, as those
+ * of the time, it is that of the last. */
+static bool next_number(const smoe_curve *c, size_t *i) {
+    size_t found = c->points;
+    for (; *i < c->points && (found == c->points || c->step[*i] == c->step[found]); ++*i)
+        if (isfinite(c->value[*i])) found = *i;
     *i = found;
-    if (found == r->count) return false;
-    *number = number_at(r, found, name);
-    return true;
+    return found < c->points;
 }
 
 /* A number of both runs, paired by step. */
-static void add_metric(smoe_frame *frame, const records *a, const records *b, const char *key) {
+static void add_metric(smoe_frame *frame, const smoe_curve *a, const smoe_curve *b) {
     size_t i = 0, k = 0, steps = 0;
-    double x = NAN, y = NAN, last_x = NAN, last_y = NAN, sum = 0;
-    bool more_a = next_number(a, key, &i, &x), more_b = next_number(b, key, &k, &y);
+    double last_a = NAN, last_b = NAN, sum = 0;
+    bool more_a = next_number(a, &i), more_b = next_number(b, &k);
     while (more_a || more_b) {
         bool take_a = more_a && (!more_b || a->step[i] <= b->step[k]);
         bool take_b = more_b && (!more_a || b->step[k] <= a->step[i]);
-        if (take_a) last_x = x;
-        if (take_b) last_y = y;
+        if (take_a) last_a = a->value[i++];
+        if (take_b) last_b = b->value[k++];
         if (take_a && take_b) {
-            sum += y - x;
+            sum += last_b - last_a;
             steps++;
         }
-        if (take_a) i++, more_a = next_number(a, key, &i, &x);
-        if (take_b) k++, more_b = next_number(b, key, &k, &y);
+        if (take_a) more_a = next_number(a, &i);
+        if (take_b) more_b = next_number(b, &k);
     }
-    if (isnan(last_x) || isnan(last_y)) return;
-    smoe_frame_put(frame, {"metric", .text = key}, {"a", .number = last_x}, {"b", .number = last_y},
-                   {"difference", .number = last_y - last_x},
+    if (isnan(last_a) || isnan(last_b)) return;
+    smoe_frame_put(frame, {"metric", .text = a->name}, {"a", .number = last_a},
+                   {"b", .number = last_b}, {"difference", .number = last_b - last_a},
                    {"mean_difference", .number = steps ? sum / (double)steps : NAN},
                    {"steps", .number = (double)steps});
 }
 
-static void fill_metrics(smoe_frame *frame, const records *a, const records *b) {
-    const char *key;
-    json_auto_t *seen = json_object();
-    json_t *value;
+void smoe_runs_compare_metrics(smoe_frame *frame, const smoe_curves *a, const smoe_curves *b) {
     smoe_frame_init(frame, "metrics", "Metrics",
                     "last values, and the mean difference over the steps in common",
                     "metric* a b difference mean_difference steps");
-    for (size_t i = 0; i < a->count; i++) json_object_foreach(a->json[i], key, value) {
-            if (!json_is_number(value) || !strcmp(key, "step")) continue;
-            SMOE_FREED char *name =
-                smoe_text_format("%s%s", is_of_layer(key) ? a->prefix[i] : "", key);
-            if (json_object_get(seen, name)) continue;
-            json_object_set_new(seen, name, json_true());
-            add_metric(frame, a, b, name);
-        }
-}
-
-int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
-                              const char *b, smoe_err *err) {
-    SMOE_FREED_BY(records_free) records x = {0};
-    SMOE_FREED_BY(records_free) records y = {0};
-    if (records_read(&x, a, err) || records_read(&y, b, err)) return -1;
-    find_first(first, &x, &y);
-    if (metrics) fill_metrics(metrics, &x, &y);
-    return 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const smoe_curve *other = smoe_curves_find(b, a->curve[i].name);
+        if (other) add_metric(frame, &a->curve[i], other);
+    }
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

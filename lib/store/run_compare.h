@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/frame.h"
+#include "store/curves.h"
 #include "tensors/safetensors.h"
 
 /* Where the records of two runs first differ, times and rates aside. */
@@ -20,10 +21,13 @@ typedef struct smoe_run_difference {
 /* Whether a member of a record is a time or a rate, and so differs between two equal runs. */
 bool smoe_record_of_clock(const char *metric);
 
-/* Of two files metrics.jsonl. `metrics` (may be NULL, else initialised here) gets a row per number
- * that both have: its last values, and the mean difference b - a over the steps in common. */
-int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
-                              const char *b, smoe_err *err) SMOE_MUST_CHECK;
+/* Of two files metrics.jsonl, which are read up to there. */
+int smoe_runs_compare_records(smoe_run_difference *first, const char *a, const char *b,
+                              smoe_err *err) SMOE_MUST_CHECK;
+
+/* A row per number that both runs have: its last values, and the mean difference b - a over the
+ * steps in common; initialises the frame. */
+void smoe_runs_compare_metrics(smoe_frame *frame, const smoe_curves *a, const smoe_curves *b);
 
 /* Members of two JSON objects that differ, by their dotted names; initialises the frame. */
 void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,

@@ -502,7 +502,8 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     f->numbers = true;
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
-        if (smoe_file_holds(dir, "metrics.jsonl")) status = smoe_curves_read(&records[i], dir, err);
+        if (smoe_file_holds(dir, "metrics.jsonl"))
+            status = smoe_curves_read(&records[i], dir, false, err);
     }
     if (!status) status = write_curves(f, records, name, names, err);
     for (size_t g = 0; g < f->m->groups && !status; g++) add_curve(f, g, records, name[0]);
