@@ -222,11 +222,20 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     struct stat there;
     if (!path) return 0;
     if (check_apart(path, options, err)) return -1;
-    /* Checks a link itself and not its target: replacing a dangling link would lose it too. */
-    bool exists = !lstat(path, &there);
-    if (exists && !options->force)
+    /* A dangling link exists: replacing it would lose it. A link to a file, as /dev/stdout may be
+     * one, would be replaced and not the file. */
+    bool exists = !lstat(path, &there), linked = exists && S_ISLNK(there.st_mode);
+    if (!exists && errno == ENAMETOOLONG)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
+    if (linked && !stat(path, &there) && S_ISREG(there.st_mode))
+        return smoe_fail(err, SMOE_USAGE, "%s is a link to a file; give the name of that file",
+                         path);
+    if (exists && S_ISDIR(there.st_mode))
+        return smoe_fail(err, SMOE_USAGE, "%s is a folder; give the name of a file in it", path);
+    bool device = exists && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode);
+    if (exists && !device && !options->force)
         return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
-    bool device = exists && !S_ISREG(there.st_mode), ours = !options->comm || !options->comm->rank;
+    bool ours = !options->comm || !options->comm->rank;
     size_t length = options->out ? strlen(options->out) : 0;
     bool makes = length && !strncmp(path, options->out, length) && path[length] == '/';
     return ours && !device ? smoe_cmd_writable(path, makes, err) : 0;

@@ -33,7 +33,14 @@ status 0 smoe inspect run -q data.limit=10 -o seen --dump-routing seen/more/d.np
 [ -s seen/more/d.npy ] || fail "no d.npy: $(ls seen)"
 ln -s a.npy alias.npy
 status 2 smoe eval run -q --logits a.npy --labels alias.npy --force 2>/dev/null
-status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --force >/dev/null
+# Devices and pipes have nothing to lose; a link to a file would be replaced and not the file.
+status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 >/dev/null
+ln -s /proc/self/fd/1 stdout
+smoe eval run -q --predictions stdout data.limit=10 | grep -q '^image,path,' || fail "no predictions in a pipe"
+for link in alias.npy stdout; do
+    status 2 smoe eval run -q --logits $link --force >out 2>err
+    grep -q "$link is a link to a file; give the name of that file$" err && [ -L $link ] || fail "$link: $(cat err)"
+done
 ln -s nowhere.npy dangling.npy
 status 2 smoe eval run -q --logits dangling.npy 2>err
 grep -q 'dangling.npy exists already' err || fail "$(cat err)"

@@ -2,12 +2,13 @@
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q train.steps=4 -o run >/dev/null
 : >file
+long=$(printf '%0300d' 0)
 while read -r command; do
     # shellcheck disable=SC2086
     status 1 smoe $command >out 2>err
     [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] || fail "$command: after the work: $(cat out err)"
-    grep -qE ': (file|nowhere)/.*: cannot write: No' err || fail "$command: $(cat err)"
-done <<'END'
+    grep -qE ': (file|nowhere)/.*: cannot write: No|: 0*: cannot write: File name too long' err || fail "$command: $(cat err)"
+done <<END
 eval run --logits file/x
 eval run --labels nowhere/x
 eval run --predictions nowhere/x
@@ -20,6 +21,8 @@ soup run run -o file/x
 convert run nowhere/x
 init tiny.yaml nowhere/x
 bench tiny.yaml --append file/x
+eval run --logits $long
+convert run $long
 END
 # folders that are links to nowhere
 ln -s nowhere dangling
