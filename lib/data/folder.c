@@ -117,11 +117,9 @@ static int no_layout(const listing *l, smoe_err *err) {
               "val, validation, valid), inside at most one more folder; found %s",
               l->set->path, *found ? found : "nothing");
     rename_capital(l, err);
-    if (strstr(found, ".cls"))
-        smoe_fail_more(err, SMOE_DATA,
-                       "shards of images with .cls files are read by data.source=webdataset, with "
-                       "data.path=NAME-{split}.tar");
-    else if (l->loose)
+    if (strstr(found, ".cls") || strstr(found, ".tar"))
+        smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_SHARDS);
+    if (l->loose)
         smoe_fail_more(err, SMOE_DATA,
                        "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
                        "each as the split test; data.labels=FILE.csv gives classes in a table");

@@ -43,7 +43,12 @@ int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split
 /* The splits; then images outside the splits' folders, and images that are not used. */
 enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
 extern const char *const smoe_folder_split[SPLITS]; /* their names */
-size_t smoe_folder_split_named(const char *name);   /* SPLITS: none */
+
+/* What reads archives of images that are no folders of classes. */
+#define SMOE_FOLDER_SHARDS                                                       \
+    "shards of images with .cls files are read by data.source=webdataset, with " \
+    "data.path=NAME-{split}.tar"
+size_t smoe_folder_split_named(const char *name); /* SPLITS: none */
 
 /* A class of a split, which has an image or at least a folder. */
 typedef struct smoe_folder_class {

@@ -271,6 +271,10 @@ static int list_inside(void *user, const smoe_member *member, smoe_err *err) {
     const inside *in = user;
     SMOE_FREED char *own = smoe_member_plain(member->name);
     if (!*own || smoe_member_hidden(own)) return 0;
+    if (smoe_text_ends(own, ".cls") && !in->l->folder->labels) {
+        smoe_fail(err, SMOE_DATA, "not a class: " SMOE_FOLDER_SHARDS);
+        return smoe_folder_prefix(in->l->set, in->above, err);
+    }
     SMOE_FREED char *name = smoe_text_format("%s/%s", in->above, own);
     smoe_member as = *member;
     as.path = in->l->set->path;

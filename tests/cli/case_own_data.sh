@@ -167,6 +167,11 @@ png >0.png && echo 0 >0.cls && tar -cf shard-train.tar 0.png 0.cls && cp shard-t
 status 3 smoe data shard-train.tar 2>err
 grep -q 'read by data.source=webdataset, with data.path=NAME-{split}.tar$' err || fail "a shard: $(cat err)"
 status 0 smoe data 'shard-{split}.tar' >/dev/null
+mkdir shards && cp shard-train.tar shards/train-0.tar && cp shard-train.tar shards/test-0.tar
+for words in 'shards' 'shards --suggest' 'shards data.holdout=0.5'; do
+    status 3 smoe data $words >out 2>err
+    grep -q 'read by data.source=webdataset, with data.path=NAME-{split}.tar$' err && [ ! -s out ] || fail "a folder of shards: $words: $(cat out err)"
+done
 
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done
