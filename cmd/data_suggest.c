@@ -109,12 +109,13 @@ static void put_data(FILE *out, const suggestion *s, const smoe_surveyed *first,
     fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, path);
     put_given(out, spec);
     if (data->holdout > 0)
-        fprintf(out, "  holdout: %g  # this share of the images is for evaluations\n",
-                data->holdout);
+        fprintf(out, "  holdout: %g  # this %s for evaluations\n", data->holdout,
+                data->source == SMOE_SOURCE_FOLDER ? "share of the images is"
+                                                   : "number of tars, the last ones, is");
     fprintf(out, "  channels: %zu\n", data->channels);
     if (s->middle)
-        fprintf(out, "  image_size: %zu  # the median of the shorter sides is %zu pixels\n",
-                s->side, s->middle);
+        fprintf(out, "  image_size: %zu  # the median of the shorter sides is %zu pixel%s\n",
+                s->side, s->middle, SMOE_S(s->middle));
     else
         fprintf(out, "  image_size: %zu\n", s->side);
     if (is_oblong(survey))
@@ -147,11 +148,10 @@ static void put_rest(FILE *out, const suggestion *s) {
     fprintf(out,
             "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: %s\n"
             "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
-            "clip: 1.0}\n  schedule: {name: cosine, warmup: %zu}  # a tenth of the steps\n"
+            "clip: 1.0}\n  schedule: {name: cosine, warmup: 0.1}  # a tenth of the steps\n"
             "  eval_every: %zu\n  checkpoint_every: %zu\n",
             s->batch, s->steps, s->epochs, s->images,
-            s->several ? "sigmoid  # for images with several classes" : "softmax", tenth, tenth,
-            tenth);
+            s->several ? "sigmoid  # for images with several classes" : "softmax", tenth, tenth);
 }
 
 int smoe_data_suggest(smoe_surveyed *first, smoe_spec *spec, const char *path,

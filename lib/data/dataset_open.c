@@ -25,13 +25,15 @@ static int check_request(const smoe_spec *spec, const char *split, smoe_err *err
 }
 
 /* N: the number in the data, or data.classes if that is larger. */
-static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_err *err) {
+static int settle_classes(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
+    const size_t wanted = spec->data.classes;
     const char *where = set->path ? set->path : set->name;
     if (wanted && wanted < set->named)
         return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu class%s", wanted,
                          where, set->named, SMOE_ES(set->named));
     set->classes = wanted ? wanted : set->named;
-    if (set->classes < 2 && !captions)
+    /* a trained model may have more classes, and an evaluation on one of them means something */
+    if (set->classes < 2 && !spec->trained && !smoe_task_pairs(spec->train.loss))
         smoe_dataset_remark_on(
             set, "%s has only one class: every model is right, so loss and accuracy mean nothing",
             where);
@@ -169,12 +171,10 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->seed = train ? spec->seed : spec->data.seed;
     if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
-    bool captions = smoe_task_pairs(spec->train.loss);
     set->scan = scan;
     smoe_scan_begin(scan);
     int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
-              check_excluded(set, spec, err) ||
-              settle_classes(set, spec->data.classes, captions, err);
+              check_excluded(set, spec, err) || settle_classes(set, spec, err);
     if (!bad) remark_on_several(set, spec->train.loss);
     set->scan = NULL;
     if (smoe_scan_end(scan, bad)) {

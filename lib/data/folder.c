@@ -106,6 +106,15 @@ static void rename_capital(const listing *l, smoe_err *err) {
                        "names of splits are in lower case: if %s/ is one, rename it", l->capital);
 }
 
+/* Images in no folder may have their classes elsewhere. */
+static int fail_bare(const listing *l, smoe_err *err) {
+    return smoe_fail_more(err, SMOE_DATA, "%s",
+                          strstr(l->others, ".cls")
+                              ? SMOE_FOLDER_SHARDS
+                              : "images that are in no folder of a class need a table of their "
+                                "classes, data.labels=FILE.csv");
+}
+
 static int no_layout(const listing *l, smoe_err *err) {
     char text[256], found[256] = "";
     for (size_t k = 0; k < SPLITS; k++)
@@ -117,17 +126,23 @@ static int no_layout(const listing *l, smoe_err *err) {
               "val, validation, valid), inside at most one more folder; found %s",
               l->set->path, *found ? found : "nothing");
     rename_capital(l, err);
-    if (strstr(found, ".cls") || strstr(found, ".tar"))
-        smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_SHARDS);
+    bool shards = strstr(found, ".cls") || strstr(found, ".tar");
+    if (shards) smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_SHARDS);
     if (l->loose)
         smoe_fail_more(err, SMOE_DATA,
                        "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
                        "each as the split test; data.labels=FILE.csv gives classes in a table");
+    else if (shards)
+        return -1;
+    else if (l->bare)
+        fail_bare(l, err);
     else if (l->passed.files)
         smoe_fail_more(err, SMOE_DATA,
                        "no file there is of a type that is read (" SMOE_IMAGE_ENDINGS
                        "); there are %s",
                        smoe_dataset_others_text(&l->passed, text, sizeof text));
+    else
+        smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_ARRAYS);
     return -1;
 }
 
@@ -200,10 +215,9 @@ static int take_loose(listing *l, smoe_err *err) {
         image *a = &f->image[i];
         if (a->place != TRAIN) continue;
         if (smoe_folder_classify(l, a, shared, TRAIN)) continue;
-        smoe_fail(err, SMOE_DATA,
-                  "not in a folder, so without a class; data.labels=FILE.csv gives classes in a "
-                  "table");
-        return smoe_folder_prefix(l->set, a->name, err);
+        smoe_fail(err, SMOE_DATA, "not in a folder, so without a class");
+        smoe_folder_prefix(l->set, a->name, err);
+        return fail_bare(l, err);
     }
     return 0;
 }

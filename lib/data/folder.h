@@ -44,11 +44,16 @@ int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split
 enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
 extern const char *const smoe_folder_split[SPLITS]; /* their names */
 
-/* What reads archives of images that are no folders of classes. */
-#define SMOE_FOLDER_SHARDS                                                       \
-    "shards of images with .cls files are read by data.source=webdataset, with " \
-    "data.path=NAME-{split}.tar"
 size_t smoe_folder_split_named(const char *name); /* SPLITS: none */
+
+/* What reads archives of images that are no folders of classes, and what to do with other files. */
+#define SMOE_FOLDER_SHARDS                                                                     \
+    "shards of images with .cls files are read by data.source=webdataset, with "               \
+    "data.path=NAME-{split}.tar, or with NAME-{00..09}.tar and data.holdout=N, the number of " \
+    "shards to hold out"
+#define SMOE_FOLDER_ARRAYS                       \
+    "names of images end in " SMOE_IMAGE_ENDINGS \
+    "; smoe-spec(5) says how to make image files of arrays and of parquet files"
 
 /* A class of a split, which has an image or at least a folder. */
 typedef struct smoe_folder_class {
@@ -71,7 +76,8 @@ typedef struct smoe_folder_listing {
     char others[160];            /* first names that are no split's, for a message, */
     char capital[16];            /* and one that would be, without capital letters */
     smoe_others passed;          /* in no split's folder either, and no images */
-    size_t loose;                /* images seen so far outside the splits' folders */
+    size_t loose;                /* images seen so far outside the splits' folders, */
+    bool bare;                   /* and whether some are in no folder at all */
     char *above;                 /* the leading folder, "" for none, NULL before it is known */
     size_t kept;                 /* bytes of images read on the way */
     uint32_t tar;                /* what is visited now lies in this tar, */

@@ -214,6 +214,7 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
     bool picture = !member->folder && smoe_decode_is_image(member->name);
     note_other(l, member->name, member->folder);
     l->loose += picture && p->depth > 1;
+    l->bare |= picture && p->depth == 1;
     if (!member->folder && is_tar(member->name)) {
         l->loose++;
         return l->collect[LOOSE] ? list_tar(l, member, err) : 0;

@@ -170,10 +170,11 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
         smoe_place_kind_of(&f->kind, set->path, err))
         return -1;
-    if (f->kind == SMOE_PLACE_FILE)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: neither a directory nor an archive (.tar, .tar.gz, .tgz, .zip)",
-                         set->path);
+    if (f->kind == SMOE_PLACE_FILE) {
+        smoe_fail(err, SMOE_DATA,
+                  "%s: neither a directory nor an archive (.tar, .tar.gz, .tgz, .zip)", set->path);
+        return smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_ARRAYS);
+    }
     if (smoe_labels_open(&f->labels, spec, err)) return -1;
     if (smoe_folder_list(set, spec, split, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;

@@ -133,8 +133,9 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
                          set->path);
     if (held >= s->shards)
         return smoe_fail(err, SMOE_USAGE,
-                         "data.holdout: %zu of %zu shard%s held out, none left to train", held,
-                         s->shards, SMOE_S(s->shards));
+                         "data.holdout: %zu of %zu shard%s held out, none left to train%s", held,
+                         s->shards, SMOE_S(s->shards),
+                         s->shards == 1 ? ": divide the images over two tars or more" : "");
     for (size_t i = s->shards - held; train && i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; !train && i < s->shards - held; i++) free(s->shard[i]);
     if (!train) memmove(s->shard, s->shard + s->shards - held, held * sizeof *s->shard);

@@ -55,6 +55,18 @@ status 0 smoe train tiny.yaml $path train.loss=sigmoid -o tags >/dev/null 2>err
 grep -q '3 classes' err || fail "names of classes: $(cat err)"
 status 0 smoe eval tags --predictions p.csv >out
 cut -d, -f4 p.csv | sort -u | tr '\n' ' ' | grep -q '^cat dog label_name ' || fail "main classes: $(head p.csv)"
+# what can be done with one shard, and what a suggestion says of several
+for suggest in '' --suggest; do
+    status 3 smoe data data/s-00.tar $suggest 2>err
+    grep -q 'shards of images with .cls files are read by data.source=webdataset' err || fail "a shard $suggest: $(cat err)"
+done
+status 2 smoe data data/s-00.tar data.source=webdataset data.holdout=1 2>err
+grep -q '1 of 1 shard held out, none left to train: divide the images over two tars or more$' err || fail "$(cat err)"
+status 2 smoe data 'data/s-{00..03}.tar' data.source=webdataset data.holdout=0.5 2>err
+grep -q 'data.holdout is a whole number, 0 with a path that has {split}; found 0.5$' err || fail "$(cat err)"
+status 0 smoe data 'data/s-{00..03}.tar' data.source=webdataset data.holdout=1 --suggest >suggested.yaml
+grep -q '^  holdout: 1  # this number of tars, the last ones, is for evaluations$' suggested.yaml || fail "$(cat suggested.yaml)"
+status 0 smoe train suggested.yaml -n >/dev/null
 rm shard/*.cls
 for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -n "$((part * 90 + 1)),$((part * 90 + 90))p")); done
 : >shard/0007.png

@@ -139,7 +139,10 @@ static void held_out_of_train(void **state) {
     static const char *const flat[] = {"1.png", "2.png"};
     spec = lay_out(*state, path, "flat", flat, 2);
     spec.data.holdout = 0.1;
-    datafiles_refused(&spec, "train", SMOE_DATA, "not in a folder, so without a class; data.labels",
+    datafiles_refused(&spec, "train", SMOE_DATA, "not in a folder, so without a class",
+                      "data.labels=FILE.csv", NULL);
+    spec.data.holdout = 0;
+    datafiles_refused(&spec, "train", SMOE_DATA, "no SPLIT/CLASS/ folders", "data.labels=FILE.csv",
                       NULL);
 }
 
@@ -500,6 +503,10 @@ static void what_is_said(void **state) {
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_found(set)->remarks, 1);
     assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "has only one class"));
+    smoe_dataset_free(set);
+    spec.trained = true; /* the model may have more */
+    set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_found(set)->remarks, 0);
     smoe_dataset_free(set);
 }
 

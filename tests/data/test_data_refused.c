@@ -27,12 +27,13 @@ static void test_no_data(void **state) {
     spec.data.path = path;
     assert_int_equal(mkdir(path, 0777), 0);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", "found nothing",
-                      NULL);
+                      "smoe-spec(5) says how to make image files of arrays", NULL);
     datafiles_tree(path, &f->file[3], 1); /* train only */
     datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/; it has train/",
                       NULL);
     scratch_write(scratch_path(&f->dir, path, "plain.txt"), "x", 1);
-    datafiles_refused(&spec, "train", SMOE_DATA, path, "neither a directory nor an archive", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "neither a directory nor an archive",
+                      "smoe-spec(5) says how to make image files of arrays", NULL);
     scratch_write(scratch_path(&f->dir, path, "empty.tar"), "", 0);
     datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
     scratch_write(scratch_path(&f->dir, path, "text.zip"), "this is no archive", 18);
