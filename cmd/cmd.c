@@ -1,5 +1,6 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
+#include "base/shell.h"
 #include "bench/cost.h"
 #include "draw/gnuplot.h"
 #include "store/model_file.h"
@@ -82,8 +83,14 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
                   smoe_err *err) {
     *text = (smoe_spec_text){0};
+    SMOE_FREED char *word = smoe_shell_word(file);
     if (!smoe_spec_is_input(file) && smoe_file_holds(file, "spec.yaml"))
         return smoe_fail(err, SMOE_USAGE, "%s is a run; its spec is %s/spec.yaml", file, file);
+    if (!smoe_spec_is_input(file) && !smoe_file_is_folder(file) && smoe_run_is_model(file))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from "
+                         "it, and `smoe eval %s --print-config` prints a spec for it",
+                         file, word, word);
     int status = smoe_spec_text_read(text, file, err);
     text->profile = options->profile;
     text->scan = options->scan;

@@ -44,7 +44,7 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
     smoe_cmd_print(stdout, "%s", text);
     smoe_fail_more(err, SMOE_USAGE,
                    "%s has no spec. Its tensors imply the one above: write it to a file, "
-                   "complete it, and write:",
+                   "complete it, and run:",
                    l->path);
     return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s %s%s--spec SPEC.yaml",
                           options->command->name, arg, onnx ? onnx : "", onnx ? " --onnx " : "");

@@ -47,11 +47,6 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
     SMOE_FREED char *word = smoe_shell_word(arg);
-    if (!run && !input && options->args && smoe_run_is_model(arg))
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg,
-            word);
     if (options->resume && !options->args && !run)
         return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
     SMOE_FREED char *continued = smoe_text_format(

@@ -100,7 +100,7 @@ static void add_trend(smoe_frame *frame, const smoe_contrasts *r, size_t i) {
     smoe_frame_cells(frame, {"over", .text = m->column[t->column], .where = SMOE_IN_FILES},
                      {"metric", .text = m->metric[t->metric]});
     frame->keys = frame->cells;
-    add_value(frame, "slope", "per doubling", &t->paired);
+    add_value(frame, "slope", "per doubling of *", &t->paired);
     smoe_cell_number(frame, "rows", t->groups, .where = SMOE_IN_FILES);
     add_seeds(frame, &t->paired);
     smoe_frame_cells(frame, {"p", .number = t->p, .where = SMOE_IN_FILES},

@@ -122,8 +122,8 @@ char *smoe_model_file_remark(const smoe_safetensors *file) {
     const char *version = smoe_safetensors_metadata(file, "smoe.version");
     if (smoe_safetensors_has_digest(file) && !note) return NULL;
     return smoe_text_format("%s: %s; contents not checked%s%s", path,
-                            version ? "without a digest" : "from another program", note ? ": " : "",
-                            note ? note : "");
+                            version ? "without a digest" : "from another program, without a digest",
+                            note ? ": " : "", note ? note : "");
 }
 
 /* ---- in another type ------------------------------------------------------------------------- */

@@ -47,11 +47,12 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
         smoe_verify_blame(v, path, &err);
         return;
     }
-    smoe_verify_say(v, path, true, "%s",
-                    smoe_safetensors_has_digest(file) ? "unchanged"
-                    : smoe_safetensors_metadata(file, "smoe.version")
-                        ? "well formed, without a digest; contents not checked"
-                        : "well formed, from another program; contents not checked");
+    smoe_verify_say(
+        v, path, true, "%s",
+        smoe_safetensors_has_digest(file) ? "unchanged"
+        : smoe_safetensors_metadata(file, "smoe.version")
+            ? "well formed, without a digest; contents not checked"
+            : "well formed, from another program, without a digest; contents not checked");
 }
 
 void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {

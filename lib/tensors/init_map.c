@@ -388,7 +388,7 @@ static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_sou
             !smoe_init_map_composed(from, t->name))
             name[count++] = t->name;
     }
-    names_put(out, "; not used: ", name, count);
+    names_put(out, "; not used from the file: ", name, count);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */

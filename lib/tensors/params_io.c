@@ -38,6 +38,11 @@ static const model_size sizes[] = {
     {"head.bias", 1, 0, "classes", "the data has"},
 };
 
+/* What can be done with a file whose head does not fit. */
+static const char other_head[] =
+    "; smoe train --init starts from it with a new head, and with train.steps=1 "
+    "train.optimizer.lr=0 eval.fewshot.shots=[10] it measures the features of the file";
+
 /* 1 + the largest I of the names blocks.I... */
 static size_t blocks_of(const char *name, size_t blocks) {
     unsigned long block;
@@ -63,24 +68,25 @@ static void sizes_check(const smoe_init_map *from, smoe_err *found) {
                 continue; /* it is given anew */
             if (!t || t->ndim != s->ndim || param->ndim != s->ndim) continue;
             if (t->dim[s->axis] == param->dim[s->axis]) continue;
-            smoe_fail_more(found, SMOE_DATA, "%s: %s %zu, %s %zu", path, s->size, t->dim[s->axis],
-                           s->other, param->dim[s->axis]);
+            smoe_fail_more(found, SMOE_DATA, "%s: %s %zu, %s %zu%s", path, s->size, t->dim[s->axis],
+                           s->other, param->dim[s->axis],
+                           strcmp(s->size, "classes") != 0 ? "" : other_head);
             break;
         }
     }
     for (size_t i = 0; i < params->count; i++) here = blocks_of(params->param[i].name, here);
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
         there = blocks_of(smoe_safetensors_at(from->file, i)->name, there);
-    if (here == there || !there || from->fit == SMOE_FIT_PARTIAL) return;
-    smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu%s", path, there, here,
-                   from->fit == SMOE_FIT_INIT ? "; --partial takes the blocks that both have" : "");
+    if (here != there && there && from->fit != SMOE_FIT_PARTIAL)
+        smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu%s", path, there, here,
+                       from->fit == SMOE_FIT_INIT ? "; --partial takes the blocks that both have"
+                                                  : "");
+    if (found->code && !smoe_fit_whole(from->fit))
+        smoe_fail_more(found, SMOE_DATA, "`smoe eval %s --print-config` prints a spec that fits it",
+                       path);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
-
-static const char without_head[] =
-    "; smoe train --init starts from a file without a head, and with train.steps=1 "
-    "train.optimizer.lr=0 eval.fewshot.shots=[10] it measures the features of the file";
 
 /* A line for each reason why the file cannot be loaded. */
 static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t count,
@@ -106,7 +112,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             if (!source.tensor && exact)
                 smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s %s: missing%s", path, name,
                                smoe_shape_text(shape, param->ndim, param->dim),
-                               strcmp(name, "head.weight") != 0 ? "" : without_head);
+                               strcmp(name, "head.weight") != 0 ? "" : other_head);
         }
     }
     if (from->fit == SMOE_FIT_UPCYCLE && weights && !copied)

@@ -6,7 +6,7 @@ status 3 smoe train tiny.yaml -q --init soft.safetensors model.width=8 -o run 2>
 grep -q 'soft.safetensors: width 16, the spec says 8' err || fail "$(cat err)"
 [ ! -e run ] || fail "a refused file left a run: $(ls run)"
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.router=identity model.moe.slots_per_expert=4 -o run >/dev/null 2>err
-want='31 of 31 tensors start from soft.safetensors; not used: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
+want='31 of 31 tensors start from soft.safetensors; not used from the file: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
 grep -qx "$want" err || fail "$(cat err)"
 grep -q " $want\$" run/log.txt || fail "$(cat run/log.txt)"
 # An existing run is not replaced by a start that fails.
@@ -127,19 +127,19 @@ grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors'
 # The whole model up to its head, unless --partial says that less is meant.
 status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.layers=none >/dev/null
 status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
-grep -q 'token.safetensors: differs from the model of the spec before the head: not used: cls_token. model.head=token has a class token; --partial starts from the parts in common' err || fail "$(cat err)"
+grep -q 'token.safetensors: differs from the model of the spec before the head: not used from the file: cls_token. model.head=token has a class token; --partial starts from the parts in common' err || fail "$(cat err)"
 status 0 smoe init tiny.yaml more.safetensors -q model.head=token model.registers=1 model.moe.layers=none >/dev/null
 status 3 smoe train tiny.yaml -q --init more.safetensors --upcycle model.head=token -o x 2>err
-grep -q 'not used: reg_token. model.registers=1 has registers or a distillation token; with --upcycle nothing else may be left out' err || fail "$(cat err)"
+grep -q 'not used from the file: reg_token. model.registers=1 has registers or a distillation token; with --upcycle nothing else may be left out' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init more.safetensors --upcycle model.head=token model.registers=1 >/dev/null
 status 3 smoe train tiny.yaml -q --init dense -o x 2>err
-grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, .*\. --upcycle makes experts' err || fail "$(cat err)"
+grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used from the file: blocks.1.mlp.fc1.bias, .*\. --upcycle makes experts' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.layers=none -o x 2>err
-grep -q 'not used: blocks.1.mlp.experts.fc1.bias, .*\. smoe convert --experts mean makes an MLP' err || fail "$(cat err)"
+grep -q 'not used from the file: blocks.1.mlp.experts.fc1.bias, .*\. smoe convert --experts mean makes an MLP' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init token.safetensors model.head=token model.moe.layers=none model.depth=3 -o x 2>err
 grep -q 'token.safetensors: depth 2, the spec says 3' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init token.safetensors --partial >out 2>err
-grep -q 'start .* tensors start from token.safetensors; .*initialised: blocks.1.mlp.router.phi, .*; not used: .*cls_token' out || fail "$(cat out)"
+grep -q 'start .* tensors start from token.safetensors; .*initialised: blocks.1.mlp.router.phi, .*; not used from the file: .*cls_token' out || fail "$(cat out)"
 status 2 smoe train tiny.yaml -n --init token.safetensors --partial --upcycle 2>err
 status 2 smoe eval token.safetensors --grid 4 2>err
 grep -q -- '--grid 4: expected ROWSxCOLUMNS, as 14x14' err || fail "$(cat err)"
@@ -152,12 +152,12 @@ status 0 smoe train tiny.yaml -n --init map.safetensors $other model.head=map >/
 status 0 smoe train tiny.yaml -n --init map.safetensors $other >/dev/null
 LC_ALL=C sed -i 's/"attn_pool.latent"/"attn_pool.patent"/' map.safetensors && foreign map.safetensors
 status 3 smoe train tiny.yaml -n --init map.safetensors $other model.head=map 2>err
-grep -q 'map.safetensors: differs .*: missing: attn_pool.latent; not used: attn_pool.patent. --partial' err || fail "$(cat err)"
+grep -q 'map.safetensors: differs .*: missing: attn_pool.latent; not used from the file: attn_pool.patent. --partial' err || fail "$(cat err)"
 # A file without a head cannot be evaluated; the message says what can be done with it.
 status 0 smoe init tiny.yaml headless.safetensors -q model.moe.layers=none >/dev/null
 LC_ALL=C sed -i 's/"head.weight"/"face.weight"/' headless.safetensors && foreign headless.safetensors
 status 3 smoe eval headless.safetensors 2>err
-grep -q 'tensor head.weight .*: missing; smoe train --init starts from a file without a head, and with .* it measures' err || fail "$(cat err)"
+grep -q 'tensor head.weight .*: missing; smoe train --init starts from it with a new head, and with .* it measures' err || fail "$(cat err)"
 # Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
@@ -166,13 +166,13 @@ grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 train.steps=4 train.schedule.cooldown=0 -o kept >/dev/null 2>err
 grep -qx '33 of 33 tensors start from soft.safetensors; resized: pos_embed' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 model.moe.slots_per_expert=4 train.steps=4 train.schedule.cooldown=0 -o anew >/dev/null 2>err
-grep -qx '32 of 33 tensors start from soft.safetensors; resized: pos_embed; initialised: blocks.1.mlp.router.phi; not used: blocks.1.mlp.router.phi' err || fail "$(cat err)"
+grep -qx '32 of 33 tensors start from soft.safetensors; resized: pos_embed; initialised: blocks.1.mlp.router.phi; not used from the file: blocks.1.mlp.router.phi' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.experts=8 -o x 2>err
 grep -q 'soft.safetensors: experts 4, the spec says 8' err || fail "$(cat err)"
 # Another head, another loss, frozen layers and momentum: all reported before the start.
 status 0 smoe train tiny.yaml --dry-run --init dense model.moe.layers=none data.shapes.classes=shape-hue train.loss=sigmoid \
     train.optimizer.name=sgd train.schedule.name=cosine train.schedule.warmup=2 'train.optimizer.groups=[{match: "blocks.0.*", frozen: true}]' -o dry >out
-grep -q '^start .*29 of 31 tensors .* initialised: head.weight, head.bias; not used: head.bias, head.weight' out || fail "$(cat out)"
+grep -q '^start .*29 of 31 tensors .* initialised: head.weight, head.bias; not used from the file: head.bias, head.weight' out || fail "$(cat out)"
 grep -qx 'optimizer   sgd, momentum 0.9; rate 0.003, cosine, 2 steps of warm-up; 12 of 31 tensors frozen' out || fail "$(cat out)"
 grep -qx 'tensors     blocks.0.\*: 12, frozen' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml --no-progress --init dense model.moe.layers=none train.steps=8 -o told \

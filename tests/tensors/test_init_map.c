@@ -179,7 +179,7 @@ static void copies(void **state) {
     assert_text(&moe, file, SMOE_FIT_PARTIAL, "1 of 6 tensors",
                 "; initialised: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
                 "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias, "
-                "blocks.3.mlp.router.phi; not used: blocks.3.mlp.fc1.bias, "
+                "blocks.3.mlp.router.phi; not used from the file: blocks.3.mlp.fc1.bias, "
                 "blocks.3.mlp.fc1.weight, blocks.3.mlp.fc2.bias, blocks.3.mlp.fc2.weight");
     smoe_safetensors_free(file);
     /* experts in the file are used as they are, and nothing is left to copy; nor is there in a
