@@ -12,8 +12,10 @@ remedies() {
     [ -s commands ] || fail "$2 $3 $4: no command in: $(cat err)"
     while read -r line; do
         line=$(echo "$line" | sed "s/\bRUN\b/run/g; s/\bSPEC.yaml\b/spec.yaml/g; s/\bMODEL\b/model.safetensors/g")
+        extra=${more:-}
+        case $line in *--print-config) extra= ;; esac # it ends without -n
         # shellcheck disable=SC2086
-        $line ${more:-} >out 2>err2 </dev/null || fail "$line ${more:-}: $(cat err2)"
+        $line $extra >out 2>err2 </dev/null || fail "$line $extra: $(cat err2)"
     done <commands
 }
 more=
@@ -38,6 +40,7 @@ done
 more='-n'
 remedies 2 smoe train model.safetensors
 remedies 3 smoe eval spec.yaml
+remedies 3 smoe train spec.yaml --init model.safetensors model.width=8
 
 # Each word that another program has for a command: what is to be written instead works, with all its placeholders.
 mkdir folder && cp image.png folder/1.png
@@ -70,6 +73,7 @@ status 2 smoe train --resume grid 2>err
 grep -q '`smoe sweep --resume grid` continues it' err && smoe sweep --resume grid -q >/dev/null || fail "$(cat err)"
 status 0 smoe help model >/dev/null
 status 0 smoe help data. >/dev/null
+status 0 smoe help eval.fewshot >/dev/null
 # Every command in backquotes in a message of the program is one of these, each with where it is run, or why it is not.
 cat >known <<'END'
 smoe --help                                 above, and case_man
@@ -78,12 +82,14 @@ smoe COMMAND --help                         case_man: every command
 smoe --completion %s                        case_completion
 smoe help KEY                               cases.txt
 smoe help model                             above
+smoe help eval.fewshot                      above
 smoe help %s.                               cases.txt
 smoe help router                            cases.txt
 smoe help %s.                               above
 smoe predict RUN %s                         above
 smoe train %s                               above
 smoe train --init %s SPEC.yaml              above
+smoe eval %s --print-config                 above
 smoe sweep --resume %s                      above
 smoe ablate --resume %s                     beside the one above: of a sweep of routers it is this one
 smoe train --resume %s                      case_signals
