@@ -190,8 +190,7 @@ static void check_data(smoe_reading *reading) {
     if (shards && data->holdout != floor(data->holdout))
         clash(reading, KEYS("data.holdout", "data.source"),
               "webdataset holds out whole shards, so data.holdout is a whole number, 0 with a path "
-              "that "
-              "has {split}; found %g",
+              "that has {split}; found %g",
               data->holdout);
     if (other >= SMOE_FEWSHOT_SOURCE && !smoe_sources[other - SMOE_FEWSHOT_SOURCE].generated &&
         !fewshot->data.path)
