@@ -7,6 +7,7 @@
 #include "train/optim.h"
 #include "train/schedule.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -342,6 +343,26 @@ static void average_of_slow_decay(void **state) {
         smoe_optim_average(&params, t.ema, step);
     }
     assert_close(params.average[0], 2 + 2 * 2.5e-7, 2 * CLOSE);
+    smoe_params_free(&params);
+}
+
+/* The limit that smoe-spec(5) states: the average is rounded like a weight, so it does not move
+ * towards a weight that is nearer than half a unit in its last place, divided by 1 - b. */
+static void average_stops_near_the_weight(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
+    const double unit = sizeof(real) == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
+    const double nearest = unit / 2 / (1 - 0.999999);
+    smoe_params params;
+    t.ema = 0.999999;
+    table(&params, &t);
+    for (int i = 0; i < 2; i++) {
+        params.average[i] = 1;
+        params.w[i] = (real)(1 + (i ? 1.1 : 0.9) * nearest);
+    }
+    smoe_optim_average(&params, t.ema, 1000000000);
+    assert_close(params.average[0], 1, 0);
+    assert_close(params.average[1], 1 + unit, 0);
     smoe_params_free(&params);
 }
 
@@ -712,6 +733,7 @@ int main(void) {
         cmocka_unit_test(adafactor_factors),
         cmocka_unit_test(average_by_hand),
         cmocka_unit_test(average_of_slow_decay),
+        cmocka_unit_test(average_stops_near_the_weight),
         cmocka_unit_test(decay_groups),
         cmocka_unit_test(until_a_step),
         cmocka_unit_test(kernels_of_experts_keep_gradients),
