@@ -7,17 +7,14 @@
 #include "folders.h"
 #include "scratch.h"
 #include "spec/spec.h"
+#include "unit.h"
 
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
 static const char folder_spec[] =
     "data: {source: image-folder, path: images, image_size: 16}\n"
@@ -35,7 +32,7 @@ typedef struct rig {
     smoe_err err;
 } rig;
 
-static int setup(void **state) {
+static int rig_setup(void **state) {
     rig *r = *state = calloc(1, sizeof *r);
     char path[SCRATCH_PATH];
     folders_setup((void **)&r->images);
@@ -46,7 +43,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int rig_teardown(void **state) {
     rig *r = *state;
     folders_teardown((void **)&r->images);
     free(r);
@@ -407,17 +404,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_spec, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_training, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_init, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pixels, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_predictions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_probabilities, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sigmoid, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_decimal_comma, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_failed_sweep, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        unit_test_with(test_spec, rig),          unit_test_with(test_training, rig),
+        unit_test_with(test_init, rig),          unit_test_with(test_pixels, rig),
+        unit_test_with(test_predictions, rig),   unit_test_with(test_probabilities, rig),
+        unit_test_with(test_sigmoid, rig),       unit_test_with(test_sweep, rig),
+        unit_test_with(test_decimal_comma, rig), unit_test_with(test_failed_sweep, rig),
+        unit_test_with(test_refused, rig),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -8,24 +8,21 @@
 #include "base/rng.h"
 #include "base/team.h"
 #include "approx.h"
+#include "unit.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- random streams -------------------------------------------------------------------------- */
 
 /* Philox 4x64-10 with counter 0 and key 0, from the known answers that come with Random123. The
  * purpose of a stream is part of its key, so purpose 0 and seed 0 give key 0. */
 static void philox_known_answer(void **state) {
-    (void)state;
     const uint64_t right[] = {0x16554d9eca36314cu, 0xdb20fe9d672d0fdcu, 0xd7e772cee186176bu,
                               0x7e68b68aec7ba23bu};
     smoe_rng rng = smoe_rng_at(0, (smoe_purpose)0, 0, 0, 0);
@@ -35,7 +32,6 @@ static void philox_known_answer(void **state) {
 
 /* Each part of a stream's name changes the stream; the same name gives the same stream. */
 static void streams_by_name(void **state) {
-    (void)state;
     const smoe_rng names[] = {
         smoe_rng_at(1, SMOE_RNG_INIT, 2, 3, 4),  smoe_rng_at(2, SMOE_RNG_INIT, 2, 3, 4),
         smoe_rng_at(1, SMOE_RNG_MIXUP, 2, 3, 4), smoe_rng_at(1, SMOE_RNG_INIT, 3, 3, 4),
@@ -54,7 +50,6 @@ static void streams_by_name(void **state) {
 
 /* Of n draws, mean and variance are within five standard errors. All values lie in [0,1). */
 static void moments(void **state) {
-    (void)state;
     enum { N = 20000 };
     smoe_rng rng = smoe_rng_at(3, SMOE_RNG_TEST, 0, 0, 0);
     double sum = 0, squares = 0, fourth = 0, low = 1, high = 0;
@@ -81,7 +76,6 @@ static void moments(void **state) {
 /* The polar method again, with the C library's logarithm. The logarithms differ by an ulp or
  * two, which the root halves; three more roundings follow: 4e-16 each at most. */
 static void normals_are_the_polar_method(void **state) {
-    (void)state;
     smoe_rng rng = smoe_rng_at(6, SMOE_RNG_TEST, 0, 0, 0), words = rng;
     for (size_t i = 0; i < 20000; i++) {
         double x, y, r2;
@@ -100,7 +94,6 @@ static void normals_are_the_polar_method(void **state) {
 /* Normal numbers do not depend on the portions in which they are drawn, nor on what was drawn
  * from the block before. Neither does the rest of the stream. */
 static void normals_in_portions(void **state) {
-    (void)state;
     enum { N = 600 };
     static const size_t portion[] = {1, 2, 3, 0, 5, 64, 1, 127, 128, 129, 7, 133};
     for (size_t used = 0; used < 6; used++) {
@@ -121,7 +114,6 @@ static void normals_in_portions(void **state) {
 }
 
 static void below_is_unbiased(void **state) {
-    (void)state;
     enum { N = 12000, FACES = 6 };
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
     size_t count[FACES] = {0};
@@ -138,7 +130,6 @@ static void below_is_unbiased(void **state) {
 
 /* Each of the 24 orders of four elements occurs equally often. */
 static void permutations(void **state) {
-    (void)state;
     enum { N = 24000 };
     smoe_rng rng = smoe_rng_at(5, SMOE_RNG_TEST, 0, 0, 0);
     size_t count[256] = {0}, orders = 0;
@@ -160,7 +151,6 @@ static void permutations(void **state) {
 
 /* The published FNV-1a values of "" and "a". */
 static void names(void **state) {
-    (void)state;
     assert_int_equal(smoe_rng_name(""), 0x811c9dc5u);
     assert_int_equal(smoe_rng_name("a"), 0xe40c292cu);
 }
@@ -178,7 +168,6 @@ static void table(smoe_params *params, bool more) {
 }
 
 static void parameter_table(void **state) {
-    (void)state;
     smoe_params params;
     smoe_err err;
     table(&params, true);
@@ -207,7 +196,6 @@ static void parameter_table(void **state) {
  * threads. Mean 2 and standard deviation 1/2 within five standard errors of 90300 numbers;
  * constants are exact. */
 static void initial_values(void **state) {
-    (void)state;
     smoe_params a, b, c;
     smoe_err err;
     table(&a, true);
@@ -239,7 +227,6 @@ static void initial_values(void **state) {
 /* ---- arenas ---------------------------------------------------------------------------------- */
 
 static void arena(void **state) {
-    (void)state;
     smoe_arena a = {0};
     smoe_err err;
     char *piece[3];
@@ -272,7 +259,6 @@ static void arena(void **state) {
 
 /* More than any machine has: an error that states the size, not a crash. */
 static void arena_too_large(void **state) {
-    (void)state;
     smoe_arena a = {0};
     smoe_err err = {0};
     smoe_arena_take(&a, (size_t)1 << 60, 1);
@@ -285,7 +271,6 @@ static void arena_too_large(void **state) {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static void errors(void **state) {
-    (void)state;
     smoe_err err = {0};
     assert_int_equal(smoe_fail(&err, SMOE_DATA, "bad %d", 7), -1);
     assert_int_equal(err.code, SMOE_DATA);
@@ -306,7 +291,6 @@ static void errors(void **state) {
 
 /* Far more lines than fit. If lines are left out, the last line says how many. */
 static void errors_that_do_not_fit(void **state) {
-    (void)state;
     smoe_err err = {0};
     for (int i = 0; i < 500; i++) smoe_fail_more(&err, SMOE_USAGE, "line %d of very many", i);
     assert_int_equal(err.lines, 500);
@@ -347,7 +331,6 @@ static void errors_that_do_not_fit(void **state) {
  * one, or the even one at the midpoint. For infinities and NaN at least one pattern each
  * survives. */
 static void bf16(void **state) {
-    (void)state;
     for (uint32_t i = 0; i < 1 << 16; i++) {
         float x = smoe_bf16_widen((smoe_bf16)i);
         if (isnan(x)) {
@@ -377,7 +360,6 @@ static void bf16(void **state) {
 }
 
 static void text(void **state) {
-    (void)state;
     assert_int_equal(smoe_text_distance("", ""), 0);
     assert_int_equal(smoe_text_distance("kitten", "sitting"), 3);
     assert_int_equal(smoe_text_distance("abc", ""), 3);
@@ -413,7 +395,6 @@ static smoe_exact exact_sum(const double *x, size_t n, size_t first) {
 }
 
 static void exact_sums(void **state) {
-    (void)state;
     /* Doubles lose the 1 and 2^-60 beside 2^40; here they stay, in every order. */
     const double x[] = {0x1p39, 0x1p-60, -0x1p39, 1, -0x1p-62, 0.375};
     enum { N = sizeof x / sizeof *x };
@@ -436,7 +417,6 @@ static void exact_sums(void **state) {
 /* ---- clock, threads -------------------------------------------------------------------------- */
 
 static void clocks_and_threads(void **state) {
-    (void)state;
     smoe_clock clock = {0};
     double start = smoe_now();
     smoe_clock_start(&clock);
@@ -462,7 +442,6 @@ static void clocks_and_threads(void **state) {
 
 /* The same memory for the same thread and use, until more is needed; other memory for others. */
 static void rooms_of_threads(void **state) {
-    (void)state;
     char *at[2] = {0};
     int again = 0;
     smoe_threads_set(2);
@@ -485,7 +464,6 @@ static void rooms_of_threads(void **state) {
 
 /* A lack of memory ends the process by the rule of base/alloc.h, not by a signal. */
 static void rooms_without_memory(void **state) {
-    (void)state;
     int status = 0;
     pid_t child = fork();
     if (!child) {
@@ -506,7 +484,6 @@ static void spin(double seconds) {
 /* One thread works for 4 ms, one for 1 ms, and the third gets no work; then 2 ms pass outside
  * the loop. Machines are late at times, so only lower bounds and the sum are known. */
 static void time_of_threads(void **state) {
-    (void)state;
     smoe_worked worked = {.seconds = {[SMOE_WORK_products] = 1}};
     smoe_threads_set(3);
     double before = smoe_now();
@@ -542,7 +519,6 @@ static void jump(void) {
 
 /* What cannot be had calls the handler of the user, in the library and in Jansson. */
 static void memory_that_is_not_there(void **state) {
-    (void)state;
     volatile int calls = 0;
     json_malloc_t json_memory;
     json_free_t json_free;
@@ -566,7 +542,6 @@ static void memory_that_is_not_there(void **state) {
 
 /* Without a handler the process ends with status 1, and says why. */
 static void memory_ends_the_process(void **state) {
-    (void)state;
     int pipes[2], status;
     char said[4096] = "";
     const char expected[] = "smoe: out of memory\n"; /* a sanitizer has its own word before */

@@ -3,13 +3,11 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* The size of the blocks that file.c writes: pieces are shorter, equally long, and longer. */
 enum { BLOCK = 2 << 20 };
@@ -53,7 +50,6 @@ static void put_in_pieces(void **state) {
 
 /* A full disk is reported by the put that fills it or, if little was put, by commit. */
 static void full_disks(void **state) {
-    (void)state;
     const size_t sizes[] = {10, BLOCK, BLOCK + 10};
     char *bytes = calloc(BLOCK + 10, 1);
     assert_non_null(bytes);
@@ -243,7 +239,6 @@ static void absent_files(void **state) {
 static void folders_of_paths(void **state) {
     static const char *const cases[][3] = {
         {"a/b/c", "a/b", "a/b/x"}, {"c", ".", "x"}, {"./c", ".", "./x"}, {"/c", "/", "/x"}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         SMOE_FREED char *folder = smoe_file_folder(cases[i][0]);
         SMOE_FREED char *beside = smoe_file_beside(cases[i][0], "x");
@@ -255,17 +250,16 @@ static void folders_of_paths(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         /* first, since the processes that it starts know the folders that this one has seen */
-        cmocka_unit_test_setup_teardown(leftovers, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
+        unit_test_with(leftovers, scratch),
+        unit_test_with(put_in_pieces, scratch),
         cmocka_unit_test(full_disks),
         cmocka_unit_test(folders_of_paths),
-        cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
-                                        scratch_teardown),
-        cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(absent_files, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(long_names, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(ended_by_a_signal, scratch_setup, scratch_teardown),
+        unit_test_with(abandoned_files_leave_nothing, scratch),
+        unit_test_with(new_files_replace_nothing, scratch),
+        unit_test_with(absent_files, scratch),
+        unit_test_with(long_names, scratch),
+        unit_test_with(never_empty, scratch),
+        unit_test_with(ended_by_a_signal, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,13 @@
 #include "base/frame.h"
 #include "inspect/inspect.h"
 #include "base/json.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const char columns[] = "run* size share";
 
@@ -27,7 +25,6 @@ static void fill(smoe_frame *frame) {
 }
 
 static void cells_come_back(void **state) {
-    (void)state;
     smoe_frame frame;
     fill(&frame);
     assert_false(frame.failed);
@@ -63,7 +60,6 @@ static void csv(void **state) {
 }
 
 static void json(void **state) {
-    (void)state;
     smoe_frame frame;
     fill(&frame);
     json_t *object = smoe_frame_json(&frame);
@@ -81,7 +77,6 @@ static void json(void **state) {
 
 /* Bytes that are not UTF-8 are replaced by U+FFFD; the row keeps its length. */
 static void json_of_other_bytes(void **state) {
-    (void)state;
     smoe_frame frame;
     smoe_frame_init(&frame, "sizes", "Sizes", "How large.", columns);
     smoe_frame_put(&frame, {"run", .text = "b\xff\xfe"}, {"size", .number = 1},
@@ -96,7 +91,6 @@ static void json_of_other_bytes(void **state) {
 
 /* Cells that come with their columns; more rows than the first allocation holds. */
 static void columns_of_the_first_row(void **state) {
-    (void)state;
     smoe_frame frame;
     smoe_frame_init(&frame, "many", NULL, NULL, NULL);
     for (size_t i = 0; i < 1000; i++) {
@@ -155,7 +149,6 @@ static void wrong_rows(void **state) {
 
 /* A row cell by cell is put like any other; one with other columns than the first is wrong. */
 static void cell_by_cell(void **state) {
-    (void)state;
     static const char *const wrong[] = {
         "the table sizes: a row has a cell for no column, 'side'",
         "the table sizes: a row has text for 'share'",
@@ -202,7 +195,6 @@ static void empty(void **state) {
 
 /* Integers are printed as such as long as a double represents them exactly; they never overflow. */
 static void numbers(void **state) {
-    (void)state;
     const struct {
         double x;
         const char *text;
@@ -219,7 +211,6 @@ static void numbers(void **state) {
 
 /* Each frame of smoe inspect describes itself, names each column once, and begins with the run. */
 static void frames_of_inspect(void **state) {
-    (void)state;
     smoe_frame *frames;
     size_t count;
     smoe_frames_open(&frames, &count);
@@ -261,16 +252,16 @@ static void printed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_come_back),
-        cmocka_unit_test_setup_teardown(csv, scratch_setup, scratch_teardown),
+        unit_test_with(csv, scratch),
         cmocka_unit_test(json),
         cmocka_unit_test(numbers),
         cmocka_unit_test(json_of_other_bytes),
         cmocka_unit_test(columns_of_the_first_row),
         cmocka_unit_test(cell_by_cell),
-        cmocka_unit_test_setup_teardown(wrong_rows, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(empty, scratch_setup, scratch_teardown),
+        unit_test_with(wrong_rows, scratch),
+        unit_test_with(empty, scratch),
         cmocka_unit_test(frames_of_inspect),
-        cmocka_unit_test_setup_teardown(printed, scratch_setup, scratch_teardown),
+        unit_test_with(printed, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,11 @@
 #include "scratch.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void add_run(smoe_frame *frame, const char *run, const char *experts, double p, size_t n) {
     smoe_cell_text(frame, "experts", experts, .path = "set:experts", .none = "all", .typed = true,
@@ -56,7 +54,6 @@ static void fill(smoe_result *result) {
 }
 
 static void as_text(void **state) {
-    (void)state;
     smoe_result result = {0};
     const smoe_paper paper = {0};
     char *text = NULL;
@@ -85,7 +82,6 @@ static void as_text(void **state) {
 }
 
 static void as_json(void **state) {
-    (void)state;
     smoe_result result = {0};
     fill(&result);
     json_t *object = smoe_result_json(&result);
@@ -106,7 +102,6 @@ static void as_json(void **state) {
 
 /* A list is the whole of the JSON: of a table, or of parts. */
 static void as_a_list(void **state) {
-    (void)state;
     for (int parts = 0; parts < 2; parts++) {
         smoe_result result = {0};
         smoe_frame *frame = smoe_result_table(&result, parts ? NULL : "", NULL);
@@ -130,7 +125,6 @@ static void as_a_list(void **state) {
 
 /* Members of an object that was recorded. */
 static void of_a_record(void **state) {
-    (void)state;
     smoe_result result = {0};
     json_t *record = json_pack("{s:[i, i], s:s}", "counts", 1, 2, "of", "tokens");
     smoe_result_members(&result, record);
@@ -142,7 +136,6 @@ static void of_a_record(void **state) {
 }
 
 static void as_markdown(void **state) {
-    (void)state;
     smoe_result result = {.title = "All"};
     char *text = NULL;
     size_t size;
@@ -165,7 +158,6 @@ static void as_markdown(void **state) {
 
 /* Titles and cells are texts, whatever Markdown and HTML would take them for. */
 static void no_markup(void **state) {
-    (void)state;
     smoe_result result = {.title = "<img src=x> `a` *b*\n# c & d"};
     char *text = NULL;
     size_t size;
@@ -205,7 +197,6 @@ static void as_files(void **state) {
 
 /* The last columns of a table that is too wide follow below, after its key. */
 static void on_a_narrow_terminal(void **state) {
-    (void)state;
     const smoe_paper paper = {.columns = 20};
     smoe_frame frame;
     char *text = NULL;
@@ -232,7 +223,6 @@ static void on_a_narrow_terminal(void **state) {
 
 /* A table that no row has begun, and one whose cells are all empty. */
 static void of_nothing(void **state) {
-    (void)state;
     const smoe_paper paper = {0};
     smoe_frame frame;
     char *text = NULL;
@@ -251,14 +241,10 @@ static void of_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_text),
-        cmocka_unit_test(as_json),
-        cmocka_unit_test(as_a_list),
-        cmocka_unit_test(of_a_record),
-        cmocka_unit_test(as_markdown),
-        cmocka_unit_test(no_markup),
-        cmocka_unit_test_setup_teardown(as_files, scratch_setup, scratch_teardown),
-        cmocka_unit_test(on_a_narrow_terminal),
+        cmocka_unit_test(as_text),         cmocka_unit_test(as_json),
+        cmocka_unit_test(as_a_list),       cmocka_unit_test(of_a_record),
+        cmocka_unit_test(as_markdown),     cmocka_unit_test(no_markup),
+        unit_test_with(as_files, scratch), cmocka_unit_test(on_a_narrow_terminal),
         cmocka_unit_test(of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

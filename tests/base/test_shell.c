@@ -1,13 +1,11 @@
 /* Words of command lines: a shell reads from them what went in. */
 #include "base/alloc.h"
 #include "base/shell.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void check(const char *text) {
     SMOE_FREED char *word = smoe_shell_word(text);
@@ -22,7 +20,6 @@ static void check(const char *text) {
 }
 
 static void a_shell_reads_the_same(void **state) {
-    (void)state;
     static const char *const words[] = {"",   "a",    "a b", "it's", "''",    "$HOME", "~",   "a;b",
                                         "*",  "#x",   "x#",  "(a)",  "a\\b",  "a\nb",  "`x`", "=a",
                                         "\"", "a&&b", "{a}", "!!",   "a<b>c", "é"};
@@ -33,7 +30,6 @@ static void a_shell_reads_the_same(void **state) {
 }
 
 static void plain_words_stay_as_they_are(void **state) {
-    (void)state;
     SMOE_FREED char *word = smoe_shell_word("runs/000-router=soft,seed=0/a_b.png");
     assert_string_equal(word, "runs/000-router=soft,seed=0/a_b.png");
 }

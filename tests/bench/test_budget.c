@@ -1,13 +1,9 @@
 /* Steps that follow from a budget of FLOPs. */
 #include "bench/cost.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* Reads a spec of dense blocks of width 16 and batches of 8, with the given section `train` and
  * overrides. */
@@ -24,7 +20,6 @@ static int read_spec(smoe_spec *spec, const char *train, char *const *overrides,
 }
 
 static void as_many_steps_as_fit(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_cost cost;
     assert_int_equal(read_spec(&spec, "flops: 3e9, schedule: {warmup: 0.1}", NULL, 0, NULL), 0);
@@ -40,7 +35,6 @@ static void as_many_steps_as_fit(void **state) {
 /* What is computed counts: K = 1 of Tokens Choice fills at most one place per token, whatever the
  * room. */
 static void empty_places_are_free(void **state) {
-    (void)state;
     static const char routed[] = "model.moe.router=tokens-choice", all[] = "model.moe.layers=all";
     char *const tight[] = {(char *)routed, (char *)all, (char *)"model.moe.capacity=1"};
     char *const roomy[] = {(char *)routed, (char *)all, (char *)"model.moe.capacity=4"};
@@ -55,7 +49,6 @@ static void empty_places_are_free(void **state) {
 }
 
 static void steps_or_flops(void **state) {
-    (void)state;
     char *const steps[] = {(char *)"train.steps=7"}, *const flops[] = {(char *)"train.flops=3e9"};
     char *const both[] = {steps[0], flops[0]};
     smoe_spec spec;

@@ -7,14 +7,12 @@
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "vit/model.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 /* ---- by hand --------------------------------------------------------------------------------- */
 
@@ -51,7 +49,6 @@ static void assert_row(const smoe_cost *cost, const char *name, double params, d
  * Element-wise 33*4*4 + 9*8*2 + 4*2*16 + 16*4*2 = 528 + 144 + 128 + 128 = 928.
  */
 static void counted_by_hand_soft(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.router=soft");
@@ -111,7 +108,6 @@ static void counted_by_hand_frozen(void **state) {
         {"[{match: '*.bias'}, {match: '*', frozen: true}]", 3976 - 2 * 492, 4 * 928, 35},
         {"[{match: 'head.*'}, {match: '*', frozen: true}]", 1368 + 2 * 24, 928, 15},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof model / sizeof *model; k++) {
         smoe_cost cost;
         overrides list = {0};
@@ -132,7 +128,6 @@ static void counted_by_hand_frozen(void **state) {
  * average 6/4 experts process a token.
  */
 static void counted_by_hand_choice(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.router=tokens-choice");
@@ -218,7 +213,6 @@ static void counted_by_hand_choice(void **state) {
 /* Identity moves each of the 4 tokens to one expert and back: no products in the router, only in
  * the experts. */
 static void counted_by_hand_identity(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.router=identity");
@@ -234,7 +228,6 @@ static void counted_by_hand_identity(void **state) {
 
 /* 12 slots for 4 tokens are three per token, but only two experts can be active. */
 static void never_more_active_than_there_are(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.moe.slots_per_expert=6");
@@ -245,7 +238,6 @@ static void never_more_active_than_there_are(void **state) {
 
 /* Constant weights have no gradient: training computes their product twice, not three times. */
 static void fixed_routing_is_cheaper(void **state) {
-    (void)state;
     static const struct {
         const char *router;
         double router_params, dispatch, combine, element;
@@ -273,7 +265,6 @@ static void fixed_routing_is_cheaper(void **state) {
  * 4*4 = 16, MLP 2*4*8 = 64, together 240; params 4 + 4*(16 + 4) + 8 + 76 = 168. A class token makes
  * 5 tokens, of which 4 are embedded. */
 static void other_heads(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.head=map");
@@ -338,7 +329,6 @@ static const char spread[] =
     "train: {steps: 10, batch_size: 16, schedule: {name: constant}}\n";
 
 static void matches_the_parameter_table(void **state) {
-    (void)state;
     static const char *const changes[] = {"model.head=token",        "model.head=map",
                                           "model.qk_norm=true",      "model.position=sincos2d",
                                           "model.moe.layers=none",   "model.moe.normalize=false",
@@ -385,7 +375,6 @@ static const char largest[] =
 /* One slot per expert. With 32 images an expert has 32 rows, and the gradients of 2 experts of 2
  * x 16 x 32 are not stored; with 33 images they are. */
 static void gradients_of_few_rows(void **state) {
-    (void)state;
     smoe_cost cost;
     for (int images = 32; images <= 33; images++) {
         overrides list = {0};
@@ -400,7 +389,6 @@ static void gradients_of_few_rows(void **state) {
 
 /* Nor where a width is not a multiple of 16, or above 8192. */
 static void gradients_of_odd_widths(void **state) {
-    (void)state;
     const size_t mlp[] = {8192, 8208, 8200};
     smoe_cost cost;
     for (size_t i = 0; i < 3; i++) {
@@ -415,7 +403,6 @@ static void gradients_of_odd_widths(void **state) {
 
 /* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB for the weights alone. */
 static void largest_model_costs_nothing(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     struct timespec start, end;
@@ -433,7 +420,6 @@ static void largest_model_costs_nothing(void **state) {
 
 /* The benchmarks: activations in BF16 take at most 60% of those in F32. */
 static void memory_in_bf16(void **state) {
-    (void)state;
     static const char *const names[] = {"tiny-dense",  "tiny-soft64",    "s16-dense",
                                         "s16-soft128", "routers-tokens", "routers-experts"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -462,7 +448,6 @@ static void memory_in_bf16(void **state) {
  * (2 * 2 + 2 * 2 = 8) a pass takes 4 (6). Four processes whose rows take 2 s to compute and 3 to
  * travel: the link never rests, so that a pass takes 6 * 3 s, instead of 4 * 2 + 6 * 3. */
 static void slots_travel_while_experts_compute(void **state) {
-    (void)state;
     const smoe_cost cost = {.products_slots_per_image = 50, .flops_train_computed_per_image = 100};
     smoe_cost_share share = {.over = 2, .computing = 16, .slots = 4};
     assert_close(smoe_cost_overlap(&share, &cost), 4, 1e-12);
@@ -476,7 +461,6 @@ static void slots_travel_while_experts_compute(void **state) {
 
 /* The seconds of slots are those of the link, and experts that are not divided send none. */
 static void seconds_of_slots(void **state) {
-    (void)state;
     const double rate = 1e6, latency = 1e-3;
     smoe_spec spec;
     smoe_cost_share share;
@@ -495,7 +479,6 @@ static void seconds_of_slots(void **state) {
 }
 
 static void classes_must_be_known(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_cost cost;
     smoe_err err = {0};
@@ -516,7 +499,6 @@ static void classes_must_be_known(void **state) {
  * per image, one expert per token. K 2, C 0.75 is the layer above. Element-wise 33*2*4*4 +
  * 9*8*(4 + 6) + 2 * 4*2*16 = 2032. */
 static void counted_by_hand_lists(void **state) {
-    (void)state;
     smoe_cost cost;
     overrides list = {0};
     overrides_set(&list, "model.depth=2");

@@ -6,14 +6,12 @@
 #include "overrides.h"
 #include "bench/cost.h"
 #include "spec/routers.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { ROWS = 128, FIELDS = 16 };
 
@@ -93,7 +91,6 @@ static void set_soft(overrides *list, const char *variant, const char *router,
 
 /* Soft MoE Tables 1 and 2: parameters, GFLOP per image, half of the training exaFLOPs. */
 static void soft_moe_long_runs(void **state) {
-    (void)state;
     table t;
     double gflop_error[ROWS], exaflop_error[ROWS];
     size_t count = 0;
@@ -173,7 +170,6 @@ static void cost_of(smoe_cost *cost, const char *text, const overrides *list, co
 
 /* Soft MoE Table 9: 107 runs of 300k steps, of which seven are known not to match the count. */
 static void soft_moe_pareto(void **state) {
-    (void)state;
     static const program einsum = {.one_hot = true};
     table t;
     double error[ROWS];
@@ -242,7 +238,6 @@ static void set_vmoe(overrides *list, char *const *f, bool *pre_logits) {
 
 /* V-MoE Table 7: parameters of all 25 models, the full exaFLOPs of the 24 with epochs. */
 static void vmoe_models(void **state) {
-    (void)state;
     table t;
     double error[ROWS], all[ROWS];
     size_t count = 0, models = 0;
@@ -294,7 +289,6 @@ static double vmoe_inference_flops(const table *models, size_t row, const char *
 
 /* V-MoE Tables 9 and 10: inference as a percentage of that of ViT-H/14; Table 10 varies K and C. */
 static void vmoe_inference(void **state) {
-    (void)state;
     static table models, t;
     read_table(&models, "vmoe_models.csv");
     read_table(&t, "vmoe_inference.csv");
@@ -318,7 +312,6 @@ static void vmoe_inference(void **state) {
 
 /* Soft MoE, section 3.5.1: S/16 with 4096 slots in the last two blocks, with 2 to 4096 experts. */
 static void soft_moe_experts_sweep(void **state) {
-    (void)state;
     static const struct {
         const char *experts;
         double printed, unit;
@@ -356,7 +349,6 @@ static void assert_says(const char *path, const char *text, const char *line) {
 
 /* The specs of Table 2 are valid, and their comments and the README state their cost. */
 static void paper_specs_say_what_they_cost(void **state) {
-    (void)state;
     static const char *const names[] = {
         "vit-s16", "soft-s16-128e", "soft-s14-256e", "vit-b16",       "soft-b16-128e",
         "vit-l16", "soft-l16-128e", "vit-h14",       "soft-h14-128e", "soft-h14-256e"};

@@ -2,13 +2,10 @@
 #include "opt.h"
 #include "cmd.h"
 #include "progress.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Parses `words`, a command line with single blanks between words, for a command. The caller
  * frees the result. */
@@ -25,7 +22,6 @@ static int parse(smoe_options *options, const char *command, const char *words, 
 }
 
 static void test_any_order(void **state) {
-    (void)state;
     static const char *const same[] = {
         "-q -o dir spec.yaml seed=1 train.steps=5 -j3",
         "spec.yaml seed=1 -j 3 train.steps=5 --out=dir --quiet",
@@ -50,7 +46,6 @@ static void test_any_order(void **state) {
 }
 
 static void test_what_is_an_override(void **state) {
-    (void)state;
     smoe_options options;
     smoe_err err;
     assert_int_equal(parse(&options, "eval", "a.b_c2=x=y =x ./a=b A=b 2=3 a/b=c key=", &err), 0);
@@ -62,7 +57,6 @@ static void test_what_is_an_override(void **state) {
 }
 
 static void test_defaults_are_set(void **state) {
-    (void)state;
     smoe_options options;
     smoe_err err;
     assert_int_equal(parse(&options, "eval", "", &err), 0);
@@ -88,7 +82,6 @@ static void check_names(const smoe_option *row) {
 
 /* Every row is found by its name, and by its letter, which no other row has. */
 static void test_table_is_sound(void **state) {
-    (void)state;
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *a = &smoe_option_table[i];
         assert_true((a->kind == SMOE_OPT_FLAG) == (!a->argument && !a->choices));
@@ -171,7 +164,6 @@ static void check_rule(const smoe_rule *rule, const smoe_command *command, const
 
 /* Every rule is kept for each of its commands, and each option of a command has a rule. */
 static void test_rules(void **state) {
-    (void)state;
     for (size_t c = 0; c < smoe_command_count; c++)
         for (size_t i = 0; i < smoe_option_count; i++) {
             const smoe_option *option = &smoe_option_table[i];
@@ -192,7 +184,6 @@ static void test_rules(void **state) {
 
 /* Names that no command or option has would never be refused. */
 static void test_rules_name_known(void **state) {
-    (void)state;
     for (size_t r = 0; r < smoe_option_rule_count; r++) {
         char list[400], *rest = list, *word;
         if (smoe_option_rules[r].relation == SMOE_RULE_INSTEAD) continue;
@@ -215,7 +206,6 @@ static void test_rules_name_known(void **state) {
 
 /* Keys of rules.def exist, and each of them is refused by its command, and by no other one. */
 static void test_rules_of_keys(void **state) {
-    (void)state;
     for (size_t r = 0; r < smoe_option_rule_count; r++) {
         const smoe_rule *rule = &smoe_option_rules[r];
         char list[600], *rest = list, *key;
@@ -243,7 +233,6 @@ static void test_rules_of_keys(void **state) {
 }
 
 static void test_times(void **state) {
-    (void)state;
     static const struct {
         double seconds;
         const char *text;

@@ -2,17 +2,15 @@
  * over a link of sockets. */
 #include "comm/comm.h"
 #include "forked.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const int sizes[] = {1, 2, 4, 8};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -46,7 +44,6 @@ static bool sums(smoe_comm *c, void *user) {
 }
 
 static void sums_follow_the_tree(void **state) {
-    (void)state;
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums, NULL));
 }
 
@@ -76,7 +73,6 @@ static bool sums_integers(smoe_comm *c, void *user) {
 }
 
 static void integers_are_summed(void **state) {
-    (void)state;
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums_integers, NULL));
 }
 
@@ -107,7 +103,6 @@ static bool scatters(smoe_comm *c, void *user) {
 }
 
 static void what_is_scattered_and_gathered_is_the_sum(void **state) {
-    (void)state;
     size_t shapes[][2] = {
         {64, 1}, {64, 16}, {1000, 16}, {37, 16}, {3, 16}, {0, 16}, {3 * SMOE_COMM_BLOCK + 5, 32}};
     for (int i = 0; i < SIZES; i++)
@@ -142,7 +137,6 @@ static bool scatters_parts(smoe_comm *c, void *user) {
 }
 
 static void parts_are_summed_in_the_ranges_of_the_whole(void **state) {
-    (void)state;
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], scatters_parts, NULL));
 }
 
@@ -165,7 +159,6 @@ static bool collects(smoe_comm *c, void *user) {
 }
 
 static void parts_are_collected_in_the_order_of_processes(void **state) {
-    (void)state;
     size_t parts[] = {0, 1, 24, 100001};
     for (int i = 0; i < SIZES; i++)
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
@@ -186,12 +179,10 @@ static bool joins(smoe_comm *c, void *user) {
 }
 
 static void parts_are_joined_to_the_bit(void **state) {
-    (void)state;
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], joins, NULL));
 }
 
 static void ranges_are_a_partition(void **state) {
-    (void)state;
     for (int size = 1; size <= 16; size *= 2)
         for (size_t n = 0; n < 40; n++) {
             unsigned char owned[40] = {0};
@@ -227,7 +218,6 @@ static bool agrees(smoe_comm *c, void *user) {
 
 /* Any number of processes, not only powers of two. */
 static void a_failure_of_one_is_that_of_all(void **state) {
-    (void)state;
     for (int size = 1; size <= 5; size++)
         for (unsigned failing = 0; failing < 1U << size; failing++)
             assert_true(forked_run(size, agrees, &failing));
@@ -246,7 +236,6 @@ static bool differs(smoe_comm *c, void *user) {
 }
 
 static void a_process_with_another_spec_is_named(void **state) {
-    (void)state;
     for (int odd = 1; odd < 4; odd++) assert_true(forked_run(4, differs, &odd));
     int nobody = 4;
     assert_true(forked_run(4, differs, &nobody));
@@ -285,7 +274,6 @@ static bool begins_and_ends(smoe_comm *c, void *user) {
 }
 
 static void what_was_begun_arrives_by_its_end(void **state) {
-    (void)state;
     for (int i = 1; i < SIZES; i++) assert_true(forked_run(sizes[i], begins_and_ends, NULL));
 }
 
@@ -305,7 +293,6 @@ static bool computes_meanwhile(smoe_comm *c, void *user) {
 }
 
 static void the_caller_computes_meanwhile(void **state) {
-    (void)state;
     atomic_int *back =
         mmap(NULL, sizeof *back, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(back, MAP_FAILED);

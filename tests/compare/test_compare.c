@@ -7,16 +7,13 @@
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/evaluations.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define TRAINED                                                                  \
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
@@ -343,7 +340,7 @@ static void evaluations_are_compared(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
+#define TEST(name) unit_test_with(name, sweep_folder)
     const struct CMUnitTest tests[] = {TEST(rows_are_compared_seed_by_seed),
                                        TEST(the_first_row_is_the_reference),
                                        TEST(other_keys_stay_and_are_pooled),

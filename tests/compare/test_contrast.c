@@ -9,16 +9,13 @@
 #include "tensors/npy.h"
 #include "compare/contrast.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define TRAINED                                                                  \
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
@@ -240,7 +237,6 @@ static void tied_rows_do_not_differ(void **state) {
 /* Uneven steps: log2 is 0, 1, 3; deviations from the mean 4/3 are -4/3, -1/3, 5/3, sum of
  * squares 42/9. */
 static void slopes_by_hand(void **state) {
-    (void)state;
     const bool member[] = {true, false, true, true}, two[] = {true, false, false, true};
     const double x[] = {1, 5, 2, 8}, want[] = {-12.0 / 42, 0, -3.0 / 42, 15.0 / 42};
     double weight[4];
@@ -292,7 +288,7 @@ static void margins_decide(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
+#define TEST(name) unit_test_with(name, sweep_folder)
     const struct CMUnitTest tests[] = {TEST(images_are_paired),
                                        TEST(independent_images_are_not_paired),
                                        TEST(related_images_are_not_paired),

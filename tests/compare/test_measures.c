@@ -2,14 +2,11 @@
  * difference of two groups by seed, a slope, and missing numbers. */
 #include "approx.h"
 #include "compare/tables.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { RUNS = 8 };
 static char *columns[] = {"experts", "seed"};
@@ -34,7 +31,6 @@ static void fill(smoe_measures *m, char *const **setting) {
 }
 
 static void test_groups(void **state) {
-    (void)state;
     smoe_measures m;
     char *const *setting[RUNS];
     fill(&m, setting);
@@ -55,7 +51,6 @@ static void test_groups(void **state) {
  * t(0.975, 2) 0.1 / sqrt(3). Those of 8 experts, with two seeds, are 0.2 and 0.4: half-width
  * t(0.975, 1) 0.1. */
 static void test_differences(void **state) {
-    (void)state;
     smoe_measures m;
     smoe_comparison c;
     smoe_err err;
@@ -81,7 +76,6 @@ static void test_differences(void **state) {
 
 /* The two seeds that all groups have: slopes 0.1 and 0.2 per doubling. */
 static void test_slope(void **state) {
-    (void)state;
     smoe_measures m;
     smoe_trends t;
     smoe_err err;
@@ -100,7 +94,6 @@ static void test_slope(void **state) {
 
 /* If one run lacks the number, its seed is left out. */
 static void test_missing(void **state) {
-    (void)state;
     smoe_measures m;
     smoe_comparison c;
     smoe_err err;

@@ -2,12 +2,9 @@
 #include "approx.h"
 #include "base/rng.h"
 #include "compare/power.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 /* Two seeds whose differences have a standard deviation of 1. */
 static smoe_paired unit(void) {
@@ -19,7 +16,6 @@ static smoe_paired unit(void) {
  * standard deviation needs 34 pairs for 80% power and 44 for 90%; one of 0.8 needs 15 and 19;
  * one of 1 needs 10 and 13. */
 static void tables_of_paired_tests(void **state) {
-    (void)state;
     static const struct {
         double effect, power;
         size_t n;
@@ -35,7 +31,6 @@ static void tables_of_paired_tests(void **state) {
 /* If there is no difference, one is found in 5% of all cases, whatever the number of seeds; a
  * huge one is always found. */
 static void no_difference_and_a_huge_one(void **state) {
-    (void)state;
     smoe_paired p = unit();
     for (size_t n = 2; n < 3000; n = n * 3 / 2 + 1) {
         assert_close(smoe_power_of(&p, n, 0), 0.05, 1e-7);
@@ -49,7 +44,6 @@ static void no_difference_and_a_huge_one(void **state) {
  * of the mean, a difference of 0.2 is found with probability at most P(Z > 1.96 - 2) + ... =
  * 0.516, whatever the number of seeds; one of 0.4 with nearly 0.98. */
 static void images_are_a_limit(void **state) {
-    (void)state;
     smoe_paired p = unit();
     p.images = 100001;
     p.images_var = 0.01;
@@ -61,7 +55,6 @@ static void images_are_a_limit(void **state) {
 }
 
 static void one_seed_has_no_power(void **state) {
-    (void)state;
     const double value[] = {0.3}, sure[] = {0.3, 0.3};
     smoe_paired p = smoe_stats_paired(value, 1);
     assert_int_equal(smoe_power_seeds(&p, 0.1, 0.8), 0);
@@ -101,7 +94,6 @@ static double found(const smoe_paired *truth, double difference, uint64_t stream
  * estimate it to 18%: another 0.02.
  */
 static void simulations_agree(void **state) {
-    (void)state;
     static const double difference[] = {0.5, 1, 1.5, 2};
     smoe_paired p = unit(), both = unit();
     both.images = IMAGES;

@@ -4,15 +4,12 @@
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define TRAINED                                                                  \
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
@@ -140,7 +137,6 @@ static void plans_are_kept(void **state) {
 
 /* Contrasts of evaluations look for their rows among the evaluations. */
 static void evaluations_may_be_named(void **state) {
-    (void)state;
     smoe_sweep sweep = sweep_folder_trials(
         TRAINED EVALUATED "  primary: [{row: evaluate.eval.split=test, reference: "
                           "evaluate.eval.split=train, measure: loss, expect: higher}]\n");
@@ -149,7 +145,6 @@ static void evaluations_may_be_named(void **state) {
 }
 
 static void mistakes_are_named(void **state) {
-    (void)state;
     static const struct {
         const char *primary, *message;
     } cases[] = {
@@ -209,7 +204,7 @@ static void mistakes_are_named(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
+#define TEST(name) unit_test_with(name, sweep_folder)
     const struct CMUnitTest tests[] = {TEST(p_and_findings), TEST(nothing_is_found_without_results),
                                        TEST(plans_are_kept), TEST(evaluations_may_be_named),
                                        TEST(mistakes_are_named)};

@@ -2,14 +2,11 @@
  * their laws. */
 #include "data/augment.h"
 #include "datafiles.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, size_t channels) {
     smoe_image image = {0};
@@ -43,7 +40,6 @@ static void check_row(const char *name, double m, bool negative, const uint8_t *
 }
 
 static void test_fourteen_operations(void **state) {
-    (void)state;
     size_t count = 0;
     while (smoe_randaugment_name(count)) count++;
     assert_int_equal(count, 14);
@@ -55,7 +51,6 @@ static void test_fourteen_operations(void **state) {
 /* Magnitude 0 changes nothing, not even black and white; autocontrast and equalize have no
  * magnitude. */
 static void test_magnitude_0(void **state) {
-    (void)state;
     uint8_t pixel[11 * 9 * 3];
     datafiles_picture(pixel, 11, 9, 3, 3);
     pixel[0] = 0; /* 0 and 255 occur in one channel each */
@@ -76,7 +71,6 @@ static void test_magnitude_0(void **state) {
 #define ROW(...) ((uint8_t[]){__VA_ARGS__})
 
 static void test_curves(void **state) {
-    (void)state;
     check_row("identity", 10, false, ROW(1, 2, 3), 3, ROW(1, 2, 3));
     /* 50 .. 150 becomes 0 .. 255: 75 is a quarter of the way, 63.75 */
     check_row("autocontrast", 3, false, ROW(50, 75, 100, 150), 4, ROW(0, 64, 128, 255));
@@ -98,7 +92,6 @@ static void test_curves(void **state) {
 
 /* Red (255, 0, 0) has luma 76. A tenth of the colour is left: 76 +- a tenth of the distance. */
 static void test_colour(void **state) {
-    (void)state;
     smoe_image work = {0};
     int seen[2] = {0};
     for (uint64_t sample = 0; sample < 20; sample++) {
@@ -119,7 +112,6 @@ static void test_colour(void **state) {
  * 1.9 it becomes 50 + 1.9*80 = 202, softened by 0.1 58. Its neighbours lie on the border, which
  * does not change. */
 static void test_sharpness(void **state) {
-    (void)state;
     smoe_image work = {0};
     for (uint64_t sample = 0; sample < 20; sample++) {
         uint8_t pixel[9] = {0, 0, 0, 0, 130, 0, 0, 0, 0};
@@ -137,7 +129,6 @@ static void test_sharpness(void **state) {
 
 /* Translation by 0.45 of 10 pixels, rounded: 5 (4.5 away from 0); grey comes in. */
 static void test_translate(void **state) {
-    (void)state;
     const uint8_t row[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     enum { F = SMOE_FILL };
     check_row("translate-x", 10, false, row, 10, ROW(5, 6, 7, 8, 9, F, F, F, F, F));
@@ -157,7 +148,6 @@ static void test_translate(void **state) {
 /* The weights of four equal pixels sum to a little less than one: the result is rounded, not
  * truncated. */
 static void test_turned_constant(void **state) {
-    (void)state;
     enum { S = 9 };
     uint8_t pixel[S * S];
     smoe_image work = {0};
@@ -175,7 +165,6 @@ static void test_turned_constant(void **state) {
 
 /* Magnitude 30 is a quarter turn in either direction: pixels change places and none is lost. */
 static void test_quarter_turn(void **state) {
-    (void)state;
     enum { S = 7 };
     uint8_t pixel[S * S], turned[2][S * S];
     datafiles_picture(pixel, S, S, 1, 2);
@@ -203,7 +192,6 @@ static void test_quarter_turn(void **state) {
 /* Shears keep the middle row (column) in place and move the others by 0.3 per row: at magnitude
  * 10 the row 10 above the middle moves by 3 pixels. */
 static void test_shear(void **state) {
-    (void)state;
     enum { S = 21 };
     uint8_t pixel[S * S];
     smoe_image work = {0};
@@ -231,7 +219,6 @@ static void test_shear(void **state) {
 /* Every window of a 16 x 16 image padded by 2 appears; it is the shifted image with grey around
  * it. */
 static void test_pad_crop(void **state) {
-    (void)state;
     enum { S = 16 };
     uint8_t pixel[S * S * 3];
     int seen[5][5] = {{0}};
@@ -267,7 +254,6 @@ static void test_pad_crop(void **state) {
 }
 
 static void test_flip(void **state) {
-    (void)state;
     smoe_data_spec data = {.augment.flip = true};
     smoe_image work = {0};
     int flipped = 0;
@@ -289,7 +275,6 @@ static void test_flip(void **state) {
 /* With all keys off nothing changes. The largest magnitudes of the schema work on images down to
  * 1 x 1. */
 static void test_extremes(void **state) {
-    (void)state;
     smoe_data_spec data = {0};
     smoe_image work = {0};
     uint8_t pixel[9 * 9 * 3];

@@ -4,16 +4,13 @@
 #include "datafiles.h"
 #include "spec/sources.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE };
 
@@ -396,7 +393,6 @@ static void test_gzip(void **state) {
 
 /* 3 MB of zeros in 3 kB: refused when the accepted size is reached, not after decompression. */
 static void test_gzip_limit(void **state) {
-    (void)state;
     size_t size;
     uint8_t *zeros = calloc(3000000, 1), *gz = datafiles_gzip(zeros, 3000000, &size);
     smoe_err err = {0};
@@ -536,7 +532,7 @@ static void test_idx_refused(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
+#define CASE(f) unit_test_with(f, scratch)
     const struct CMUnitTest tests[] = {
         CASE(test_cifar10),     CASE(test_cifar100),      CASE(test_python),
         CASE(test_cifar_limit), CASE(test_cifar_resized), CASE(test_cifar_refused),

@@ -1,15 +1,12 @@
 /* image-folder in directories and archives: what is read, and in what order. */
 #include "folders.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
@@ -414,7 +411,6 @@ static void test_more_classes_than_there_are(void **state) {
 /* Three classes of 5, 1 and 4 images. A limit of 6: first one each; then each of the two classes
  * with more images has one more; the last goes to the first of them: 3, 1, 2. */
 static void test_select(void **state) {
-    (void)state;
     static const uint32_t label[] = {0, 1, 2, 0, 2, 0, 2, 0, 2, 0};
     static const struct {
         size_t limit;
@@ -513,7 +509,6 @@ static void test_random_boxes_of_kept(void **state) {
 
 /* The real archive, if it is there. */
 static void test_cifar10_jpeg(void **state) {
-    (void)state;
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, "cifar10-jpeg.tar.gz", 32, 3);
     char *path = NULL;
     if (smoe_spec_path(&spec, "data.path", &path, NULL)) {
@@ -530,7 +525,7 @@ static void test_cifar10_jpeg(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, folders_setup, folders_teardown)
+#define CASE(f) unit_test_with(f, folders)
     const struct CMUnitTest tests[] = {
         CASE(test_reuse),
         CASE(test_order_and_labels),

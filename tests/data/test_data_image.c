@@ -2,17 +2,14 @@
  * format libraries used directly. */
 #include "data/decode.h"
 #include "datafiles.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 #include <turbojpeg.h>
 #include <zlib.h>
-#include <cmocka.h>
 
 static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, size_t channels) {
     smoe_image image = {0};
@@ -28,7 +25,6 @@ static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, si
  * output 1 by symmetry (70 + 3*140 + 3*210)/7 = 160. All rows are equal, hence those of the
  * result too. */
 static void test_halved(void **state) {
-    (void)state;
     uint8_t row[4] = {0, 70, 140, 210}, pixel[16];
     for (int i = 0; i < 16; i++) pixel[i] = row[i % 4];
     smoe_image in = image_of(pixel, 4, 4, 1), out = {0};
@@ -44,7 +40,6 @@ static void test_halved(void **state) {
 /* Doubling: centres at -.25, .25, .75, 1.25 of two pixels 0 and 100; beyond the edge only the
  * nearest pixel counts. */
 static void test_doubled(void **state) {
-    (void)state;
     smoe_image in = image_of((uint8_t[]){0, 100, 0, 100}, 2, 2, 1), out = {0};
     assert_int_equal(smoe_image_fit(&out, 4, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     for (int y = 0; y < 4; y++)
@@ -84,7 +79,6 @@ static void test_as_pillow(void **state) {
                                               237, 102, 55,  113, 156, 65,  100, 145, 129, 150,
                                               201, 146, 0,   29,  87,  148, 213, 255, 139}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t pixel[23 * 17];
         size_t w = rows[i].width, h = rows[i].height, side = rows[i].side;
@@ -105,7 +99,6 @@ static void test_as_pillow(void **state) {
 
 /* 6 x 2 to 2: the central square is columns 2 and 3, copied; both orders of channels are kept. */
 static void test_centre_is_copied(void **state) {
-    (void)state;
     uint8_t pixel[6 * 2 * 3];
     for (int i = 0; i < 36; i++) pixel[i] = (uint8_t)(i * 7);
     smoe_image in = image_of(pixel, 6, 2, 3), out = {0};
@@ -120,7 +113,6 @@ static void test_centre_is_copied(void **state) {
  * cropped: 4 x 2 to 1. Box columns 1..2, centre 1.5, filter 2 wide: columns 0..3 weigh .25, .75,
  * .75, .25 of 2; rows .75 of 1.5. */
 static void test_neighbours_take_part(void **state) {
-    (void)state;
     smoe_image in = image_of((uint8_t[]){80, 0, 0, 0, 80, 0, 0, 0}, 4, 2, 1), out = {0};
     assert_int_equal(smoe_image_fit(&out, 1, &in, NULL, SMOE_RESIZE_BILINEAR, NULL), 0);
     assert_int_equal(out.pixel[0], 10);
@@ -130,7 +122,6 @@ static void test_neighbours_take_part(void **state) {
 
 /* A constant image stays constant, whatever the sizes and the box: the weights sum to 1. */
 static void test_constant_stays(void **state) {
-    (void)state;
     smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
     smoe_image in = {0}, out = {0};
     for (int trial = 0; trial < 200; trial++) {
@@ -151,7 +142,6 @@ static void test_constant_stays(void **state) {
 /* ---- boxes ----------------------------------------------------------------------------------- */
 
 static void test_inception_box(void **state) {
-    (void)state;
     smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
     double area = 0, least = 1, most = 0;
     enum { TRIALS = 4000 };
@@ -182,7 +172,6 @@ static void test_inception_box(void **state) {
 /* ---- channels -------------------------------------------------------------------------------- */
 
 static void test_channels(void **state) {
-    (void)state;
     /* .299 R + .587 G + .114 B: 76.245, 149.685, 29.07, 255 and 0 */
     uint8_t colour[] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0};
     smoe_image image = image_of(colour, 5, 1, 3);
@@ -218,7 +207,6 @@ static void refused(const uint8_t *bytes, size_t size, const char *word) {
 }
 
 static void test_png_exact(void **state) {
-    (void)state;
     uint8_t pixel[13 * 9 * 3];
     for (size_t channels = 1; channels <= 3; channels += 2) {
         size_t size;
@@ -246,7 +234,6 @@ static void test_png_exact(void **state) {
 /* Full transparency shows the black below, no transparency the colour, half of it half of the
  * stored value: 200 * 128 / 255 = 100.4, 100 * 128 / 255 = 50.2, 50 * 128 / 255 = 25.1. */
 static void test_png_alpha(void **state) {
-    (void)state;
     uint8_t pixel[] = {200, 100, 50, 255, 200, 100, 50, 0, 200, 100, 50, 128};
     size_t size;
     uint8_t *png = datafiles_png(pixel, 3, 1, 4, &size);
@@ -260,7 +247,6 @@ static void test_png_alpha(void **state) {
 /* Every sample with every alpha, as Pillow pastes an image onto black: with t = sample alpha + 128,
  * (t + t/256)/256. */
 static void test_alpha_as_pillow(void **state) {
-    (void)state;
     enum { ALL = 256 };
     uint8_t *pixel = malloc(2 * ALL * ALL);
     for (size_t i = 0; i < (size_t)ALL * ALL; i++) {
@@ -312,7 +298,6 @@ static memory write_png(const uint8_t *row, png_uint_32 width, png_uint_32 heigh
 
 /* 16 bits per sample mean the same as 8, not linear light: the upper 8 bits count. */
 static void test_png_16_bits(void **state) {
-    (void)state;
     memory m =
         write_png((uint8_t[]){0, 255, 50, 50, 128, 200, 255, 255}, 4, 1, 16, PNG_INTERLACE_NONE);
     smoe_image image = {0};
@@ -322,7 +307,6 @@ static void test_png_16_bits(void **state) {
 }
 
 static void test_png_interlaced(void **state) {
-    (void)state;
     uint8_t pixel[13 * 9];
     datafiles_picture(pixel, 13, 9, 1, 8);
     memory m = write_png(pixel, 13, 9, 8, PNG_INTERLACE_ADAM7);
@@ -350,7 +334,6 @@ static uint8_t *with_chunk(const uint8_t *png, size_t *size, const char *type, c
 
 /* Chunks about colours, and invalid chunks about anything but pixels, change no pixel. */
 static void test_png_as_stored(void **state) {
-    (void)state;
     static const struct {
         const char *type, *data;
         size_t size;
@@ -379,7 +362,6 @@ static void test_png_as_stored(void **state) {
 
 /* One colour is transparent: 7 of 0, 7 and 8. And a chunk that does not say which colour. */
 static void test_png_transparent_colour(void **state) {
-    (void)state;
     size_t size, n;
     uint8_t pixel[] = {0, 7, 8}, *png = datafiles_png(pixel, 3, 1, 1, &size);
     smoe_image image = {0};
@@ -416,7 +398,6 @@ static uint8_t *with_orientation(const uint8_t *jpeg, size_t *size, bool big, un
 
 /* Whatever is cut off or wrong means that nothing is to be turned. */
 static void test_jpeg_orientation(void **state) {
-    (void)state;
     enum { W = 16, H = 8 };
     uint8_t pixel[W * H * 3] = {0};
     size_t size, n;
@@ -463,7 +444,6 @@ static size_t stored_at(unsigned orientation, size_t x, size_t y, size_t w, size
 /* A wide image, 40 y + x, at (x, y): its central square is columns 2 to 5; squashed, rows stay and
  * neighbours in a row are averaged; with a border it lies in rows 2 to 5 of a black square. */
 static void test_fits(void **state) {
-    (void)state;
     enum { W = 8, H = 4 };
     uint8_t pixel[W * H];
     for (size_t i = 0; i < W * H; i++) pixel[i] = (uint8_t)(40 * (i / W) + i % W);
@@ -505,7 +485,6 @@ static void test_fits(void **state) {
 }
 
 static void test_orientation_is_applied(void **state) {
-    (void)state;
     enum { W = 40, H = 24, SIDE = 13 }; /* too large for a fraction of the size */
     uint8_t pixel[W * H * 3], turned[W * H * 3];
     size_t size, n;
@@ -550,7 +529,6 @@ static void test_orientation_is_applied(void **state) {
 /* Extra bytes between the segments of the header and a JFIF of revision 2 make libjpeg warn, but
  * do not change pixels; damage in the scan is still detected. */
 static void test_jpeg_harmless_faults(void **state) {
-    (void)state;
     enum { W = 37, H = 29, START = 20, REVISION = 11, STRAY = 5 };
     uint8_t pixel[W * H * 3], *bad;
     size_t size;
@@ -577,7 +555,6 @@ static void test_jpeg_harmless_faults(void **state) {
 }
 
 static void test_jpeg_as_turbojpeg(void **state) {
-    (void)state;
     enum { W = 37, H = 29 };
     uint8_t pixel[W * H * 3], expected[W * H * 3];
     size_t size;
@@ -605,7 +582,6 @@ static void test_jpeg_as_turbojpeg(void **state) {
 /* Four inks: the light that two of them let through. 200/255 of red through cyan, half of that
  * through black: 100. The JPEG of a single colour is off by at most 2, in YCCK at quality 90. */
 static void test_jpeg_of_inks(void **state) {
-    (void)state;
     static const struct {
         uint8_t ink[4], colour[3];
     } rows[] = {{{200, 100, 40, 255}, {200, 100, 40}},
@@ -633,7 +609,6 @@ static void test_jpeg_of_inks(void **state) {
 /* Decoding at a fraction of the size and then resizing is close to resizing the whole image: for
  * smooth pictures within a few levels. */
 static void test_shrinking_is_close(void **state) {
-    (void)state;
     enum { W = 160, H = 130, SIDE = 24 };
     uint8_t *pixel = malloc(W * H * 3);
     size_t size;
@@ -666,7 +641,6 @@ static void test_shrinking_is_close(void **state) {
  * pixel, so squeezing the image by the 7 pixels that 257 and 265 lack to a multiple of 8 would
  * show as 25 levels. */
 static void test_shrinking_keeps_places(void **state) {
-    (void)state;
     static const size_t sides[] = {257, 265, 264, 513, 131};
     enum { MOST = 513, SIDE = 32 };
     uint8_t *pixel = malloc(MOST * MOST);
@@ -700,7 +674,6 @@ static void test_shrinking_keeps_places(void **state) {
 
 /* A PNG is decoded at full size, and then resized. */
 static void test_png_is_not_shrunk(void **state) {
-    (void)state;
     enum { W = 160, H = 131, SIDE = 13 };
     uint8_t *pixel = malloc(W * H * 3);
     size_t size;
@@ -725,7 +698,6 @@ static void test_png_is_not_shrunk(void **state) {
 /* ---- bytes that must be refused -------------------------------------------------------------- */
 
 static void test_refused(void **state) {
-    (void)state;
     uint8_t pixel[40 * 30 * 3];
     size_t jn, pn;
     datafiles_picture(pixel, 40, 30, 3, 6);
@@ -747,7 +719,6 @@ static void test_refused(void **state) {
 
 /* Headers that claim more pixels than are accepted, in files of a few bytes. */
 static void test_huge_claims(void **state) {
-    (void)state;
     uint8_t pixel[16 * 16 * 3] = {0};
     size_t jn, pn;
     uint8_t *jpeg = datafiles_jpeg(pixel, 16, 16, 3, &jn),
@@ -772,7 +743,6 @@ static void test_huge_claims(void **state) {
 /* With the defaults x/127.5 - 1 to the bit; otherwise (x/255 - mean)/std per channel, and the
  * inverse for figures: with mean 0.2 and std 0.4, white is 2 and black -0.5. */
 static void pixels_are_scaled(void **state) {
-    (void)state;
     uint8_t bytes[3 * 256];
     smoe_image image = {.pixel = bytes, .width = 256, .height = 1, .channels = 3};
     smoe_data_spec data = {.channels = 3, .mean = {.item = {0.5}}, .std = {.item = {0.5}}};

@@ -2,13 +2,11 @@
 #include "data/dataset_source.h"
 #include "data/scan.h"
 #include "folders.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { SIDE = FOLDERS_SIDE };
 
@@ -257,7 +255,6 @@ static void several_classes_by_name(void **state) {
 /* Labels that a source computes: the names in reverse. */
 static void generated_classes_by_name(void **state) {
     char *name[64];
-    (void)state;
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, SIDE, 3);
     spec.data.test_size = 50;
     smoe_dataset *set = folders_open(&spec, "test"), *plain = folders_open(&spec, "test");
@@ -272,7 +269,7 @@ static void generated_classes_by_name(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
+#define CASE(f) unit_test_with(f, scratch)
     const struct CMUnitTest tests[] = {
         CASE(shifted),
         CASE(excluded),

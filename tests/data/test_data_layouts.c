@@ -2,16 +2,13 @@
  * tables of labels, WebP, files that are left out. */
 #include "folders.h"
 #include "data/survey.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { SIDE = FOLDERS_SIDE, PIXELS = 3 * SIDE * SIDE };
 
@@ -511,7 +508,7 @@ static void what_is_said(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
+#define CASE(f) unit_test_with(f, scratch)
     const struct CMUnitTest tests[] = {
         CASE(nested_classes),
         CASE(held_out),

@@ -4,16 +4,13 @@
 #include "data/dataset_source.h"
 #include "datafiles.h"
 #include "data/loader.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 enum { SIDE = 8, PIXELS = 3 * SIDE * SIDE, CLASSES = 10 };
 
@@ -63,7 +60,6 @@ static uint64_t fingerprint(const smoe_batch *b) {
 /* 23 images in batches of 5: four batches per epoch, no image twice in an epoch, the short batch
  * dropped. The next epoch has another order, and other images are left out. */
 static void test_epochs_are_permutations(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 23);
     smoe_loader *loader =
@@ -128,14 +124,12 @@ static void evaluate_along(smoe_order order) {
 }
 
 static void test_evaluation(void **state) {
-    (void)state;
     evaluate_along(SMOE_ORDER_SHUFFLED);
     evaluate_along(SMOE_ORDER_FILE);
 }
 
 /* A permutation that depends on data.seed only; with `file` the order of the files. */
 static void test_order_of_evaluations(void **state) {
-    (void)state;
     enum { N = 100 };
     uint32_t order[3][N];
     for (size_t k = 0; k < 3; k++) {
@@ -155,7 +149,6 @@ static void test_order_of_evaluations(void **state) {
 
 /* The calls report some waiting time, and no more than the caller measures. */
 static void test_waited(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 23);
     smoe_loader *loader =
@@ -175,7 +168,6 @@ static void test_waited(void **state) {
 
 /* Endless data: images 0, 1, 2 ... one after another, never twice, even beyond the nominal size. */
 static void test_endless(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 0);
     assert_true(smoe_dataset_endless(set));
@@ -194,7 +186,6 @@ static void test_endless(void **state) {
 }
 
 static void test_batch_larger_than_the_data(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 23);
     smoe_loader *loader;
@@ -214,7 +205,6 @@ static void test_batch_larger_than_the_data(void **state) {
  * everything switched on, in finite and endless data, within an epoch and across its end. OpenMP
  * threads change nothing; another seed changes everything. */
 static void test_resume(void **state) {
-    (void)state;
     enum { STEPS = 14 };
     for (size_t limit = 0; limit < 40; limit += 23) {
         smoe_spec spec;
@@ -257,7 +247,6 @@ static void test_resume(void **state) {
 /* An image is augmented anew in each epoch: of twelve epochs it is flipped in some and not in
  * others (all alike by chance: once in 2048, and the streams are fixed). */
 static void test_augmented_anew(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 10);
     real plain[10][PIXELS], target[CLASSES];
@@ -281,7 +270,6 @@ static void test_augmented_anew(void **state) {
 
 /* A batch does not change until the next call, whatever the threads do meanwhile. */
 static void test_batch_lives_until_the_next_call(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 0);
     smoe_loader *loader =
@@ -299,7 +287,6 @@ static void test_batch_lives_until_the_next_call(void **state) {
 
 /* Closing never hangs: before the first batch, in the middle, at the end. */
 static void test_closing_at_any_moment(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "test", 12);
     for (int taken = 0; taken < 60; taken++) {
@@ -320,7 +307,6 @@ static void test_closing_at_any_moment(void **state) {
 /* Every image of a batch is lambda times itself plus 1 - lambda times its neighbour, pixels and
  * targets alike. */
 static void test_mixup(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 20);
     smoe_loader_options options = {.batch_size = 6, .train = true, .seed = 3};
@@ -353,7 +339,6 @@ static void test_mixup(void **state) {
 /* The larger of X and 1 - X for X ~ Beta(a, a). Mean 1/2 + E|X - 1/2|: for a = 1 (uniform) 3/4, for
  * a = 1/2 (arcsine) 1/2 + 1/pi, and for a = 2 (density 6x(1-x)) 1/2 + 3/16. */
 static void test_mixup_lambda(void **state) {
-    (void)state;
     static const double cases[][2] = {{1, .75}, {.5, .8183098861837907}, {2, .6875}};
     enum { DRAWS = 20000 };
     for (size_t k = 0; k < 3; k++) {
@@ -393,7 +378,6 @@ static bool is_cut(const smoe_batch *a, const smoe_batch *b, size_t i, const smo
 }
 
 static void test_cutmix(void **state) {
-    (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 20);
     smoe_loader_options options = {.batch_size = 6, .train = true, .seed = 3};
@@ -436,7 +420,6 @@ static void test_cutmix(void **state) {
  * a uniform centre a side of s keeps s - s^2/4 on average; the mean area is E(s - s^2/4)^2 = 1/2
  * - 1/5 + 1/48 = 0.3208. */
 static void test_cutmix_box(void **state) {
-    (void)state;
     enum { DRAWS = 20000, WIDE = 1000 };
     double sum = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {

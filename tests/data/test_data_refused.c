@@ -1,10 +1,8 @@
 /* image-folder in directories and archives: what is refused, and how. */
 #include "folders.h"
 #include "data/loader.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -14,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void test_no_data(void **state) {
     folders *f = *state;
@@ -317,7 +314,7 @@ static void test_no_descriptor(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, folders_setup, folders_teardown)
+#define CASE(f) unit_test_with(f, folders)
     const struct CMUnitTest tests[] = {
         CASE(test_no_data),
         CASE(test_foreign_files),

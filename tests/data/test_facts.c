@@ -3,14 +3,11 @@
 #include "approx.h"
 #include "data/dataset_source.h"
 #include "datafiles.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { SIDE = 32, CELLS = 16, CELL = 3 * 8 * 8, IMAGE = CELLS * CELL, ENTITIES = 60, CLASSES = 7 };
 
@@ -74,7 +71,6 @@ typedef struct known {
  * others. The class follows from the entity; classes are equally frequent. Train and test agree,
  * whatever the run's seed; another data.seed has other facts. */
 static void images_are_of_entities(void **state) {
-    (void)state;
     static known k;
     static double cell[IMAGE];
     smoe_spec spec = facts_spec();
@@ -115,7 +111,6 @@ static void images_are_of_entities(void **state) {
  * one of 20. The means are over 1,000 cells, but of only 60 textures of 192 numbers and of one
  * marker: the standard errors are 0.3 and 1. Clipping at 0 and 255 accounts for less than 0.5%. */
 static void distractors_are_others_without_the_marker(void **state) {
-    (void)state;
     static known k;
     static double cell[IMAGE], marker[CELL];
     smoe_spec spec = facts_spec();
@@ -167,7 +162,6 @@ static void distractors_are_others_without_the_marker(void **state) {
  * standard deviations (60 ranks and 16 cells: one false alarm in 2,000 choices of the seed).
  * Cells likewise. */
 static void frequencies(void **state) {
-    (void)state;
     static const double law[][2] = {{1, 5}, {0, 0}, {2, 0}};
     enum { SAMPLE = 40000 };
     for (size_t k = 0; k < 3; k++) {
@@ -199,7 +193,6 @@ static void frequencies(void **state) {
  * 576,000 in all, its mean is known to 0.01 and its standard deviation to 0.008; rounding adds a
  * variance of 1/12. Neighbours are not correlated (0.0013 is one standard error). */
 static void noise(void **state) {
-    (void)state;
     static double cell[IMAGE];
     smoe_spec spec = facts_spec();
     spec.data.facts.noise = 8;
@@ -225,7 +218,6 @@ static void noise(void **state) {
 
 /* Codes remain distinct if there are only as many as entities; one channel is enough. */
 static void as_many_entities_as_codes(void **state) {
-    (void)state;
     smoe_spec spec = facts_spec();
     static real pixels[32][SIDE * SIDE], target[4];
     bool seen[32] = {false};
@@ -250,7 +242,6 @@ static void as_many_entities_as_codes(void **state) {
 }
 
 static void sizes_and_names(void **state) {
-    (void)state;
     smoe_spec spec = facts_spec();
     char name[64];
     smoe_dataset *set = open_facts(&spec, "train");

@@ -20,15 +20,12 @@
 #include "scratch.h"
 #include "spec/sources.h"
 #include "data/loader.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { GROUP = 8, MOST = 16 }; /* images per group; largest number of classes */
 static const double false_alarm = 4.75;
@@ -92,7 +89,6 @@ static size_t independent(size_t i) {
 }
 
 static void chi_square_refuses_ordered_labels(void **state) {
-    (void)state;
     static const struct {
         size_t (*label)(size_t i);
         bool refused;
@@ -108,7 +104,6 @@ static void chi_square_refuses_ordered_labels(void **state) {
  * 17.142857, chi square is 12.152778; its cube root 2.299103, less 1 - 2/9 and divided by the
  * root of 2/9, is 3.227219. */
 static void chi_square_by_hand(void **state) {
-    (void)state;
     assert_true(fabs(deviate((size_t[]){10, 20, 30, 10}, 2, 2) - 3.227219) < 1e-5);
 }
 
@@ -242,7 +237,6 @@ static double batches_deviate(const smoe_spec *spec, const char *split, bool tra
 
 /* The order of files does carry information, and is detected where it can still be chosen. */
 static void order_does_not_predict_labels(void **state) {
-    (void)state;
     for (size_t source = 0; source < SMOE_SOURCES; source++) {
         scratch dir;
         char path[SCRATCH_PATH] = "";

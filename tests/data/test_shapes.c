@@ -2,15 +2,12 @@
  * hard for a linear classifier on pixels. */
 #include "data/dataset_source.h"
 #include "datafiles.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { CLASSES = 10 };
 
@@ -32,7 +29,6 @@ static int64_t read_image(const smoe_dataset *set, size_t i, bool multi, real *p
 }
 
 static void test_sizes(void **state) {
-    (void)state;
     smoe_dataset *train = open_shapes("train", 32, 3, 0), *test = open_shapes("test", 32, 3, 0);
     char buf[64];
     assert_true(smoe_dataset_endless(train));
@@ -84,7 +80,6 @@ static void test_sizes(void **state) {
 /* An image depends on seed, split and index, not on earlier calls. No two are alike, even at
  * large indices, between splits and between seeds. */
 static void test_pure_and_disjoint(void **state) {
-    (void)state;
     static const char *const split[] = {"train", "test", "val"};
     static const size_t index[] = {0, 1, 2, 12, 49999, 50000, 123456789, 0};
     enum { N = 8, PIXELS = 3 * 16 * 16 };
@@ -114,7 +109,6 @@ static void test_pure_and_disjoint(void **state) {
 
 /* The run's seed determines the training images, data.seed the test images. */
 static void test_seeds(void **state) {
-    (void)state;
     static const char *const split[] = {"train", "test", "val"};
     static real pixels[3][3 * 16 * 16];
     real target[CLASSES];
@@ -141,7 +135,6 @@ static const char *caption_of(const smoe_dataset *set, size_t i, char *buf, size
 /* The definition of the data set is part of every result on it: it may only be changed on
  * purpose. */
 static void test_pinned(void **state) {
-    (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
     char buf[200];
     assert_string_equal(
@@ -159,7 +152,6 @@ static void test_pinned(void **state) {
 /* The label is the shape of the large object, the multi-labels are the shapes of all objects,
  * both as in the caption. That labels are independent of everything else: test_order.c. */
 static void test_labels_match_captions(void **state) {
-    (void)state;
     smoe_dataset *set = open_shapes("train", 8, 3, 0);
     real pixels[192], target[CLASSES];
     size_t more = 0;
@@ -193,7 +185,6 @@ static void test_labels_match_captions(void **state) {
 /* Classes of several factors: their names match the caption's words for the large object and the
  * background, and each object is a label. */
 static void test_classes_of_factors(void **state) {
-    (void)state;
     static const size_t count[] = {10, 80, 40, 320};
     static const char *const first[] = {"circle", "red-circle", "circle-graded",
                                         "red-circle-graded"};
@@ -254,7 +245,6 @@ static void count_covered(size_t *covered, smoe_positions positions) {
  * 4.5 of these (one false alarm in 500 choices of the seed). With `inside`, the middle shows it
  * several times as often as the corners. */
 static void test_positions(void **state) {
-    (void)state;
     size_t covered[256] = {0}, inside[256] = {0};
     double mean = 0;
     count_covered(covered, SMOE_POSITIONS_UNIFORM);
@@ -267,7 +257,6 @@ static void test_positions(void **state) {
 }
 
 static void test_number_of_distractors(void **state) {
-    (void)state;
     for (size_t most = 0; most <= 8; most += 4) {
         smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 64, 3);
         size_t seen[9] = {0};
@@ -291,7 +280,6 @@ static void test_number_of_distractors(void **state) {
 
 /* Any size, one channel or three, with valid pixel values; grey is the luma of the colours. */
 static void test_sizes_and_channels(void **state) {
-    (void)state;
     static const size_t size[] = {8, 9, 31, 32, 64, 100};
     for (size_t k = 0; k < 6; k++) {
         size_t plane = size[k] * size[k];
@@ -391,7 +379,6 @@ static double linear_accuracy(const examples *train, const examples *test, size_
  * light from dark backgrounds on the same pixels, so the classifier works. (A ViT of 3 blocks,
  * width 64, patches of 8 pixels gets 93% after 2000 batches of 64.) */
 static void test_linear_classifier_fails(void **state) {
-    (void)state;
     examples train = load("train", TRAIN), test = load("test", TEST);
     double best = 0;
     for (double rate = 1e-4; rate < 2e-3; rate *= 5) {

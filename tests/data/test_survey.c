@@ -3,16 +3,13 @@
 #include "base/threads.h"
 #include "data/scan.h"
 #include "folders.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
 enum { SIDE = 32, IMAGES = 12 };
 
@@ -194,7 +191,7 @@ static void passes(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
+#define CASE(f) unit_test_with(f, scratch)
     const struct CMUnitTest tests[] = {CASE(statistics), CASE(near_duplicates), CASE(damage),
                                        CASE(passes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,13 +6,11 @@
 #include "data/dataset_source.h"
 #include "datafiles.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { SIDE = 8, BYTES = 3 * SIDE * SIDE };
 
@@ -71,7 +69,6 @@ static void assert_sample(const smoe_dataset *set, size_t i, unsigned seed, cons
 /* Two shards. A key contains a folder, suffixes have capitals and dots, other members are
  * ignored, a name is longer than the header's field, and a caption ends in a line break. */
 static void samples_across_shards(void **state) {
-    (void)state;
     shards s;
     size_t size[3];
     uint8_t *png[3];
@@ -117,7 +114,6 @@ static void samples_across_shards(void **state) {
 
 /* Samples that follow one another with the same key would become one: each is refused. */
 static void keys_twice(void **state) {
-    (void)state;
     shards s;
     size_t size;
     uint8_t *png = picture(3, &size);
@@ -145,7 +141,6 @@ static void keys_twice(void **state) {
 
 /* Without {split} the last shards are test and val; without classes there is a single class. */
 static void held_out_shards(void **state) {
-    (void)state;
     shards s;
     char path[SCRATCH_PATH];
     size_t size;
@@ -182,7 +177,6 @@ static void held_out_shards(void **state) {
 
 /* data.caption: json.FIELD, whether or not there is txt; a list in the pattern. */
 static void captions_in_json(void **state) {
-    (void)state;
     static const struct {
         const char *json, *what;
     } bad[] = {{"{\"words\": \"x\"", "a/1: json: "},
@@ -237,7 +231,6 @@ static const char *classes_of(const smoe_dataset *set, size_t i) {
 /* cls: numbers and names, one and several, with blanks around them; a field of json, or all of it;
  * a table beside the shards. The first class is the main one, and a class counts once. */
 static void classes_of_samples(void **state) {
-    (void)state;
     static const struct {
         const char *label, *table, *member[3], *class[3];
         size_t classes;
@@ -331,7 +324,6 @@ static void classes_of_samples(void **state) {
 
 /* Lines of txt, and a list in json: one drawn from a stream, or that with a number. */
 static void several_captions(void **state) {
-    (void)state;
     shards s;
     size_t size;
     uint8_t *png = picture(4, &size);
@@ -378,7 +370,6 @@ static void several_captions(void **state) {
  * of their own, and a sample comes at most a buffer earlier than in that sequence. A buffer of one
  * changes nothing within a shard. */
 static void through_a_buffer(void **state) {
-    (void)state;
     enum { SHARDS = 5, EACH = 40, ALL = SHARDS * EACH };
     shards s;
     size_t size;
@@ -439,7 +430,6 @@ static void through_a_buffer(void **state) {
 }
 
 static void bad_patterns(void **state) {
-    (void)state;
     static const char *const patterns[] = {"a{1..}.tar", "{split}{b..c}.tar", "a{3..1}.tar",
                                            "a{1..2.tar", "a{0..999999999}.tar"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
@@ -472,7 +462,6 @@ static void damaged_pax(const shards *s, const char *path, const char *tar, size
 
 /* Damage is reported with shard and byte. Skipping does not excuse it: what follows is unknown. */
 static void damaged_shards(void **state) {
-    (void)state;
     shards s;
     char path[SCRATCH_PATH];
     size_t size, n;
@@ -527,7 +516,6 @@ static void damaged_shards(void **state) {
 
 /* One of a hundred may be left out: here image 7 of 100, and of 99. */
 static void what_is_left_out(void **state) {
-    (void)state;
     enum { MANY = 100 };
     shards s;
     size_t size;

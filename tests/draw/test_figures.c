@@ -4,16 +4,13 @@
 #include "approx.h"
 #include "sample_tables.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -28,7 +25,6 @@ static void check_columns(const smoe_figure_entry *entry, const smoe_frame *fram
 static void test_table(void **state) {
     static const char *const percentiles[] = {"p0.5", "p2.5", "p5",    "p10",   "p20", "p80",
                                               "p90",  "p95",  "p97.5", "p99.5", NULL};
-    (void)state;
     smoe_frame *frames;
     size_t count = 0, tables;
     smoe_frames_open(&frames, &tables);
@@ -181,7 +177,6 @@ static void test_groups(void **state) {
 /* Axes end at round numbers, or not; a single point gets 5% around it, or a thousandth;
  * logarithmic axes have space. */
 static void test_ranges(void **state) {
-    (void)state;
     smoe_plot_axis axis = {0};
     smoe_plot_range(&axis, 0.03, 0.47, false, true);
     assert_true(axis.step == 0.1 && axis.low == 0);
@@ -201,7 +196,6 @@ static void test_ranges(void **state) {
 /* The colour ramp has its ends; as many lines as it has colours get exactly these; otherwise
  * colours in between. */
 static void test_colours(void **state) {
-    (void)state;
     char text[12][SMOE_COLOUR_TEXT];
     for (size_t i = 0; i < 12; i++) {
         smoe_colour_text((smoe_colour){SMOE_ORDERED, (double)i / 11}, false, text[i]);
@@ -302,7 +296,6 @@ static char *script_of(smoe_frame *f, const scratch *s) {
 
 /* Slots are separate lines in the script, with a blank line between. */
 static void test_slots(void **state) {
-    (void)state;
     scratch s;
     smoe_frame f;
     scratch_make(&s);
@@ -324,7 +317,6 @@ static void test_slots(void **state) {
 
 /* A value with a standard deviation has bars, in the colour of its line. */
 static void test_bars_of_error(void **state) {
-    (void)state;
     scratch s;
     smoe_frame f;
     scratch_make(&s);
@@ -387,7 +379,6 @@ static char *large_script(const scratch *s, bool hole) {
 
 /* Many cells are one image if every cell has a number, otherwise boxes. */
 static void test_large(void **state) {
-    (void)state;
     scratch s;
     scratch_make(&s);
     char *image = large_script(&s, false), *boxes = large_script(&s, true);
@@ -460,21 +451,20 @@ static void test_without(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
-        cmocka_unit_test_setup_teardown(test_lines, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_rows_between_others, sample_tables_setup,
-                                        sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_scale, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_bars, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_groups, sample_tables_setup, sample_tables_teardown),
+        unit_test_with(test_lines, sample_tables),
+        unit_test_with(test_rows_between_others, sample_tables),
+        unit_test_with(test_scale, sample_tables),
+        unit_test_with(test_bars, sample_tables),
+        unit_test_with(test_groups, sample_tables),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_colours),
-        cmocka_unit_test_setup_teardown(test_scripts, sample_tables_setup, sample_tables_teardown),
+        unit_test_with(test_scripts, sample_tables),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_bars_of_error),
-        cmocka_unit_test_setup_teardown(test_paper, sample_tables_setup, sample_tables_teardown),
+        unit_test_with(test_paper, sample_tables),
         cmocka_unit_test(test_large),
-        cmocka_unit_test_setup_teardown(test_gnuplot, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_without, sample_tables_setup, sample_tables_teardown),
+        unit_test_with(test_gnuplot, sample_tables),
+        unit_test_with(test_without, sample_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

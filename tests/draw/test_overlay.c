@@ -6,15 +6,12 @@
 #include "draw/encode_png.h"
 #include "sample_tables.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void read_png(smoe_image *image, const char *path, size_t channels) {
     size_t size;
@@ -30,7 +27,6 @@ static void read_png(smoe_image *image, const char *path, size_t channels) {
 
 /* What is written is read back, grey and colour, for sizes that end within a byte. */
 static void test_png(void **state) {
-    (void)state;
     scratch s;
     char path[SCRATCH_PATH];
     scratch_make(&s);
@@ -57,7 +53,6 @@ static void test_png(void **state) {
 
 /* -1 is 0, 1 is 255, 0 is 127.5 rounded to even; values outside are clipped. */
 static void test_picture(void **state) {
-    (void)state;
     float pixels[] = {-1, 0, 1, 3};
     smoe_sample s = {.channels = 1, .size = 2, .pixels = pixels};
     smoe_image image = {0};
@@ -70,7 +65,6 @@ static void test_picture(void **state) {
 /* exp of the entropy: n for n equal weights, 1 for one, 2^(3/2) for (1/2, 1/4, 1/4), whatever
  * the sum. */
 static void test_effective(void **state) {
-    (void)state;
     float even[] = {3, 3, 3, 3}, one[] = {0, 7, 0}, mixed[] = {2, -9, 1, -9, 1, -9},
           none[] = {0, 0};
     assert_close(smoe_overlay_effective(even, 4, 1), 4, 1e-12);
@@ -297,13 +291,12 @@ int main(void) {
         cmocka_unit_test(test_png),
         cmocka_unit_test(test_picture),
         cmocka_unit_test(test_effective),
-        cmocka_unit_test_setup_teardown(test_soft, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_stretched, sample_tables_setup,
-                                        sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_rule, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_figure, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_choice, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test_setup_teardown(test_refused, sample_tables_setup, sample_tables_teardown),
+        unit_test_with(test_soft, sample_tables),
+        unit_test_with(test_stretched, sample_tables),
+        unit_test_with(test_rule, sample_tables),
+        unit_test_with(test_figure, sample_tables),
+        unit_test_with(test_choice, sample_tables),
+        unit_test_with(test_refused, sample_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* Plots of points as gnuplot scripts: the height of the picture, its axes and lines. */
 #include "draw/plot.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { LINES = 6 };
 
@@ -51,7 +48,6 @@ static void test_height(void **state) {
     } cases[] = {{NULL, "size 580,402 "},
                  {"expert", "size 580,452 "},
                  {"router=experts-choice, lr=0.001", "size 580,532 "}};
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         char *text = script_of(cases[i].title, NULL, 0, false, 1);
         check_has(text, cases[i].size);
@@ -63,7 +59,6 @@ static void test_height(void **state) {
  * where they have no room beside one another; a
  * logarithmic axis has space at its ends. */
 static void test_axes(void **state) {
-    (void)state;
     char *text = script_of("a", NULL, 2, false, 1);
     check_has(text, "$line0 << END\n1 1 0.5 1.5\n2 3 3 3\nEND\n");
     check_has(text, "set logscale x 2\nset xrange [0.8333333333:2.4]\n"
@@ -84,7 +79,6 @@ static void test_axes(void **state) {
 /* Large numbers have words, with 2 and 5 between powers of ten where there are few of these; linear
  * axes have as many as have room. */
 static void test_numbers(void **state) {
-    (void)state;
     char *text = script_of("a", NULL, 10, false, 8e6);
     check_has(text, "set xrange [6666666.667:19200000]\nset xtics norotate ('10 M' 10000000)\n");
     free(text);
@@ -100,7 +94,6 @@ static void test_numbers(void **state) {
 
 /* Bars of shares end at 0 and 1. */
 static void test_shares(void **state) {
-    (void)state;
     char *text = script_of("a", NULL, 0, true, 1);
     check_has(text, "$line0 << END\n1 0.4 0 0.9\n2 0.6 0 1\nEND\n");
     check_has(text, "set yrange [0:1]\n");

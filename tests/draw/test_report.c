@@ -7,17 +7,14 @@
 #include "draw/report.h"
 #include "sample_tables.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The page for these frames and samples, to be freed. */
 static char *page(const smoe_frame *frames, size_t count, const smoe_sample *samples,

@@ -4,14 +4,12 @@
  */
 #include "approx.h"
 #include "inspect_fixture.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 24 };
 
@@ -198,7 +196,6 @@ static void check_fractions(const inspect_fixture *x, size_t l) {
 }
 
 static void soft_tables_are_what_the_weights_say(void **state) {
-    (void)state;
     for (size_t k = 0; k < SOFT_KINDS; k++) {
         inspect_fixture x;
         inspect_fixture_open(&x, soft_kinds[k], IMAGES, 7);
@@ -227,7 +224,6 @@ static void soft_tables_are_what_the_weights_say(void **state) {
 /* Uniform weights: every token has a total of S/T, which here equals the limits exactly; a
  * quarter includes its limit, two excludes it. */
 static void limits_of_token_weights(void **state) {
-    (void)state;
     static const struct {
         const char *keys;
         double up_to_quarter, above_2;
@@ -250,7 +246,6 @@ static void limits_of_token_weights(void **state) {
 
 /* Many ranks: 256 of 300 slots, evenly from the first to the last. */
 static void long_lists_keep_256_ranks(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(
         &x, "model.moe.router=uniform model.moe.experts=300 model.moe.slots_per_expert=1", 2, 2);
@@ -268,7 +263,6 @@ static void long_lists_keep_256_ranks(void **state) {
 /* If memory holds only one image at a time, a batch is processed in as many pieces: the same
  * tables, to the bit. */
 static void batches_may_be_seen_in_pieces(void **state) {
-    (void)state;
     static const char *const kinds[] = {"model.moe.router=soft", "model.moe.router=tokens-choice"};
     for (size_t k = 0; k < 2; k++) {
         inspect_fixture whole, pieces;
@@ -343,7 +337,6 @@ static void check_slots(const char *keys) {
 }
 
 static void slot_vectors_are_compared(void **state) {
-    (void)state;
     check_slots("model.moe.router=soft");
     check_slots("model.moe.router=soft model.moe.slots_per_expert=0 model.moe.capacity=[1,2]");
     check_slots("model.moe.router=soft-uniform model.moe.slots_per_expert=1 model.moe.experts=5");
@@ -542,7 +535,6 @@ static void check_gate(const inspect_fixture *x, size_t l) {
 }
 
 static void sparse_tables_are_what_the_placements_say(void **state) {
-    (void)state;
     for (size_t k = 0; k < SPARSE_KINDS; k++) {
         inspect_fixture x;
         inspect_fixture_make(&x, sparse_kinds[k], IMAGES, 8);
@@ -567,7 +559,6 @@ static double gap_of(const float gate[2], bool sigmoid) {
  * choices, of tokens or of images, is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the
  * sum of these. */
 static void noise_changes_choices_as_often_as_predicted(void **state) {
-    (void)state;
     static const struct {
         const char *keys;
         bool sigmoid, whole;
@@ -605,7 +596,6 @@ static void noise_changes_choices_as_often_as_predicted(void **state) {
 
 /* Weights that are renormalised follow the same scores; in the first layer these are the same. */
 static void noise_does_not_depend_on_weights(void **state) {
-    (void)state;
     const char *const keys = "model.moe.router=tokens-choice model.moe.k=2";
     const char *const other = "model.moe.router=tokens-choice model.moe.k=2 "
                               "model.moe.renormalize=true";
@@ -629,7 +619,6 @@ static void noise_does_not_depend_on_weights(void **state) {
 /* The first images of the evaluation's order by themselves have the routing that they have in a
  * whole pass, and no batch is evaluated behind them. */
 static void some_images(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.moe.router=soft",
                                        "model.moe.router=experts-choice model.moe.group_images=2"};
     for (size_t k = 0; k < 2; k++) {

@@ -3,14 +3,12 @@
  * the dispatch weights. */
 #include "inspect_fixture.h"
 #include "text/tokenizer.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 3, EXPERTS = 10, SHOWN = 8, PATCHES = 4, SIDE = 4, CONTEXT = 24, PIXELS = 64 };
 
@@ -114,7 +112,6 @@ static void check_model(const char *spec) {
     "text.context=24 text.width=8 text.heads=2 text.depth=1 eval.zeroshot=a{}"
 
 static void falls_and_patches(void **state) {
-    (void)state;
     check_model(PAIRS);
     check_model(PAIRS " model.head=token model.registers=3"); /* which are no patches */
 }

@@ -10,14 +10,12 @@
 #include "approx.h"
 #include "inspect_fixture.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 12 };
 
@@ -101,7 +99,6 @@ static double *soft_logits(inspect_fixture *x, size_t image) {
 }
 
 static void soft_weights(void **state) {
-    (void)state;
     static const struct {
         const char *keys;
         bool dispatch, combine; /* learnt, or uniform */
@@ -208,7 +205,6 @@ static void check_image(const inspect_fixture *x, size_t image, const double *g,
 }
 
 static void choice_placements(void **state) {
-    (void)state;
     static const char *const kinds[] = {
         FIRST "model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.7 "
               "model.moe.group_images=2",
@@ -238,7 +234,6 @@ static void choice_placements(void **state) {
 
 /* Token t goes to expert t mod E, slot floor(t/E). */
 static void identity_placements(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=identity model.moe.slots_per_expert=6", 5, 3);
     for (size_t i = 0; i < 5 * x.L; i++) {
@@ -258,7 +253,6 @@ static void identity_placements(void **state) {
 /* ---- other stored values, and the files ------------------------------------------------------ */
 
 static void images_are_told_apart(void **state) {
-    (void)state;
     inspect_fixture x;
     size_t chosen[] = {11, 0, 7};
     inspect_fixture_open(&x, "model.moe.router=soft", IMAGES, 4);
@@ -360,12 +354,9 @@ static void sparse_dump(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_weights),
-        cmocka_unit_test(choice_placements),
-        cmocka_unit_test(identity_placements),
-        cmocka_unit_test(images_are_told_apart),
-        cmocka_unit_test_setup_teardown(dense_dump, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(sparse_dump, scratch_setup, scratch_teardown),
+        cmocka_unit_test(soft_weights),        cmocka_unit_test(choice_placements),
+        cmocka_unit_test(identity_placements), cmocka_unit_test(images_are_told_apart),
+        unit_test_with(dense_dump, scratch),   unit_test_with(sparse_dump, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,12 @@
 #include "approx.h"
 #include "inspect_fixture.h"
 #include "base/rng.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 24 };
 
@@ -178,7 +176,6 @@ static void check_experts(const inspect_fixture *x, size_t l) {
 }
 
 static void experts_by_class_and_position(void **state) {
-    (void)state;
     static const char *const kinds[] = {"model.moe.router=soft",
                                         "model.moe.router=tokens-choice model.moe.capacity=0.7",
                                         "model.moe.router=experts-choice model.moe.group_images=2"};
@@ -192,7 +189,6 @@ static void experts_by_class_and_position(void **state) {
 
 /* Classes without an image in the split: no weight, and the last ranks. */
 static void classes_without_images(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=soft data.classes=12", 10, 5);
     const smoe_frame *frame = inspect_fixture_frame(&x, "class_expert");

@@ -11,13 +11,11 @@
 #include "train/trainer.h"
 #include "data/loader.h"
 #include "train/evaluate.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 24 };
 
@@ -33,7 +31,6 @@ static void column_is(const inspect_fixture *x, const char *name, const char *co
 
 /* D = 1/T, C = 1/S with T = 16 and S = 4: all are exact in single precision. */
 static void uniform(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=uniform model.moe.experts=2", IMAGES, 5);
     const double T = 16, S = 4, CLOSE = 1e-12;
@@ -86,7 +83,6 @@ static void uniform(void **state) {
 /* Each slot has all its weight in one token, and each token all of its weight in one slot: Phi
  * is so large that softmax is an arg max. */
 static void one_hot(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_open(&x, "model.moe.router=soft model.moe.normalize=false", IMAGES, 5);
     for (size_t l = 0; l < 2; l++) {
@@ -138,7 +134,6 @@ static double few_are_placed(double least) {
 }
 
 static void images_without_placements(void **state) {
-    (void)state;
     bool few = false; /* fewer placements than images, and some */
     for (double least = 0; least < 4; least += 0.1) {
         double placed = (1 - few_are_placed(least)) * IMAGES * 16;
@@ -149,7 +144,6 @@ static void images_without_placements(void **state) {
 
 /* Token t goes to expert t mod 4, and the position determines the expert: 2 bits of 4. */
 static void identity(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(
         &x, "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=4", IMAGES,
@@ -197,7 +191,6 @@ static void same_frames(const inspect_fixture *a, const inspect_fixture *b) {
 }
 
 static void threads_do_not_matter(void **state) {
-    (void)state;
     static const char *const kinds[] = {"model.moe.router=soft",
                                         "model.moe.router=tokens-choice model.moe.group_images=4",
                                         "model.moe.router=experts-choice"};
@@ -217,7 +210,6 @@ static void threads_do_not_matter(void **state) {
 
 /* Soft routing processes one image at a time. */
 static void batches_do_not_matter_in_soft_routing(void **state) {
-    (void)state;
     inspect_fixture one, seven, all;
     inspect_fixture_make(&one, "model.moe.router=soft", IMAGES, 3);
     inspect_fixture_make(&seven, "model.moe.router=soft", IMAGES, 7);
@@ -277,7 +269,6 @@ static double change_among(const inspect_fixture *x, const uint32_t *order, size
 /* In the soft family images do not interact. In groups they do; the logits they are compared
  * with are those of the evaluation. */
 static void companions(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=soft", IMAGES, 8);
     column_is(&x, "companions", "largest_change", 0, 0);
@@ -335,7 +326,6 @@ static smoe_eval evaluate_like(const inspect_fixture *x, const char *keys) {
     "model.moe.group_images=2 "
 
 static void value_of_routers(void **state) {
-    (void)state;
     static const char *const keys[] = {
         CHOICE, CHOICE "model.moe.random_layers=[1]", CHOICE "model.moe.random_layers=[1]",
         CHOICE, CHOICE "model.moe.random_layers=[2]", CHOICE "model.moe.random_layers=all"};
@@ -423,7 +413,6 @@ static void check_exchange(const char *keys, size_t universal) {
 }
 
 static void experts_are_exchanged(void **state) {
-    (void)state;
     check_exchange("model.moe.router=soft", 0);
     check_exchange("model.moe.router=soft model.moe.experts=5 model.moe.universal_experts=2"
                    " model.moe.universal_mlp=8",
@@ -433,7 +422,6 @@ static void experts_are_exchanged(void **state) {
 /* ---- runs, and their history ----------------------------------------------------------------- */
 
 static void runs(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(
         &x,
@@ -529,7 +517,6 @@ static void records_of_a_split(void **state) {
 
 /* The numbers of a layer are the layer's metrics, except the lists of evaluations. */
 static void means_are_metrics(void **state) {
-    (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=soft", 4, 4);
     const smoe_frame *frame = inspect_fixture_frame(&x, "routing");
@@ -568,7 +555,6 @@ static void refused(const char *keys, size_t image, const char *message) {
 }
 
 static void refusals(void **state) {
-    (void)state;
     refused("model.moe.layers=none", 0, "mine.safetensors has no MoE layer");
     refused("model.moe.router=soft", 4, "no image 4: the split test has images 0 to 3");
 }
@@ -585,8 +571,8 @@ int main(void) {
         cmocka_unit_test(value_of_routers),
         cmocka_unit_test(experts_are_exchanged),
         cmocka_unit_test(runs),
-        cmocka_unit_test_setup_teardown(records_of_training, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(records_of_a_split, scratch_setup, scratch_teardown),
+        unit_test_with(records_of_training, scratch),
+        unit_test_with(records_of_a_split, scratch),
         cmocka_unit_test(means_are_metrics),
         cmocka_unit_test(refusals),
     };

@@ -7,12 +7,10 @@
 #include "isas.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { T = SMOE_HEAD_TOKENS, D = SMOE_HEAD_WIDTH, PITCH = 3 * D + 5, OUT = D + 3 };
 static const real hole = -77;
@@ -101,7 +99,6 @@ static void check(const smoe_attention_head *x, const real *dz) {
 static const size_t tokens[] = {1, 2, 7, 16, 17, 33, 50, T};
 
 static void heads_against_double(void **state) {
-    (void)state;
     static buffers b;
     for (size_t s = 0; isas_all[s]; s++) {
         const smoe_kernels *kernels = smoe_kernels_of(isas_all[s]);
@@ -149,7 +146,6 @@ static void one_by_one(const smoe_attention_head *x, real *dz) {
 }
 
 static void bits_of_products(void **state) {
-    (void)state;
     static buffers b, right;
     const smoe_attention_kernels *kern = smoe_kernels_get()->attention;
     for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)

@@ -9,13 +9,11 @@
 #include "isas.h"
 #include "math/gemm.h"
 #include "math/fused_mlp.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static const real HOLE = 1e30f; /* fills memory that a fused MLP must not touch */
 
@@ -193,7 +191,6 @@ static void assert_near(const fixture *f) {
 }
 
 static void each_number_of_rows(void **state) {
-    (void)state;
     for (size_t m = 1; m <= 150; m++) {
         fixture f = fixture_of(1, &m, 20, 24, m);
         compute(&f, 1 + (int)(m % THREADS));
@@ -206,7 +203,6 @@ static void each_number_of_rows(void **state) {
 /* Widths on both sides of a vector, and of 384, where sums of the first layer are split; hidden
  * units on both sides of a block of 24 or 48 and of a part of 384. */
 static void shapes(void **state) {
-    (void)state;
     static const size_t sizes[][2] = {{1, 1},    {3, 50},   {15, 384},  {16, 385}, {17, 47},
                                       {33, 769}, {384, 49}, {385, 100}, {400, 23}, {130, 1100}};
     static const size_t rows[][MOST] = {
@@ -223,7 +219,6 @@ static void shapes(void **state) {
 }
 
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     static const size_t rows[] = {700};
     for (uint64_t seed = 0; seed < 6; seed++) {
         fixture f = fixture_of(1, rows, 40, 500, seed);
@@ -244,7 +239,6 @@ static void same_bits_for_any_threads(void **state) {
 /* At least four blocks per thread, of 128 rows or fewer; the rows of one product are shared
  * evenly. */
 static void used_where_faster(void **state) {
-    (void)state;
     assert_true(smoe_fused_mlp_pays(8, 100, 2));
     assert_false(smoe_fused_mlp_pays(7, 100, 2));
     assert_true(smoe_fused_mlp_pays(4, 129, 2));

@@ -8,13 +8,11 @@
 #include "base/threads.h"
 #include "isas.h"
 #include "math/gemm.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static const real HOLE = 1e30f; /* fills memory that a product must not touch */
 
@@ -118,7 +116,6 @@ static void assert_product(const fixture *f) {
 }
 
 static void against_loops(void **state) {
-    (void)state;
     static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 13, 14, 15, 16, 17, 29, 31, 32, 33, 48, 65};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
@@ -138,7 +135,6 @@ static void against_loops(void **state) {
  * skinny products (128 rows) and small k (128); of skinny products whose terms fit a block; and
  * of the sizes that are shared between threads. */
 static void across_blocks(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {
         {3, 5, 383},    {5, 3, 384},    {14, 33, 385},  {2, 4, 769},   {8, 49, 127},
         {8, 47, 128},   {9, 25, 129},   {64, 97, 130},  {65, 24, 140}, {16, 23, 400},
@@ -155,7 +151,6 @@ static void across_blocks(void **state) {
 }
 
 static void empty_products(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {{3, 5, 0}, {20, 40, 0}, {0, 4, 3}, {4, 0, 3}, {0, 0, 0}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 8; seed++) {
@@ -184,7 +179,6 @@ static void with_threads(fixture *f, real *c, int threads) {
 }
 
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {
         {300, 200, 290}, {40, 700, 300}, {500, 20, 513}, {64, 64, 64}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -208,7 +202,6 @@ static void same_bits_for_any_threads(void **state) {
 /* Any rectangle of C, computed alone from its rows of A and columns of B, has the same bits as
  * in the whole product: with other neighbours, at other places of a tile and a vector. */
 static void same_bits_of_any_rectangle(void **state) {
-    (void)state;
     smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
     enum { ALL = 167 }; /* more than any limit for skinny products */
     for (uint64_t seed = 0; seed < 16; seed++) {
@@ -243,7 +236,6 @@ static void same_bits_of_any_rectangle(void **state) {
  * sums are stored: the bits equal those of the same weights with gaps, which take the usual
  * path. */
 static void skinny_weights_without_gaps(void **state) {
-    (void)state;
     static const size_t rows[] = {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33},
                         columns[] = {32, 48, 160, 768, 40}, terms[] = {127, 128, 131, 300, 900};
     enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = 5, TERMS = 5, GAP = 3 };
@@ -280,7 +272,6 @@ static void skinny_weights_without_gaps(void **state) {
 
 /* Stores that bypass the caches give the same bits, at addresses that allow them and at others. */
 static void streamed(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {{70, 96, 8},  {33, 64, 200}, {29, 50, 31},  {20, 64, 900},
                                       {5, 32, 0},   {50, 512, 9},  {19, 250, 20}, {11, 280, 16},
                                       {9, 64, 100}, {30, 768, 24}};
@@ -318,7 +309,6 @@ static void assert_same_numbers(const real *a, const real *b, size_t n) {
 /* B in BF16: the bits of the product with the same values in `real`, at any place in the blocks.
  * The copy ends with the last element used, so that a sanitizer detects reads beyond it. */
 static void narrow_b(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {2, 33, 17},   {13, 65, 31},
                                       {14, 32, 64}, {40, 140, 300}, {9, 530, 260}, {3, 4, 0},
                                       {1, 31, 400}, {8, 40, 385},   {20, 50, 800}};
@@ -357,7 +347,6 @@ static smoe_product ith(size_t i, const void *context) {
 
 /* Products of different shapes, empty ones too: more and fewer than there are threads. */
 static void many_products_at_a_time(void **state) {
-    (void)state;
     for (size_t count = 0; count <= 24; count += 3)
         for (int threads = 1; threads <= 3; threads++) {
             fixture f[24];
@@ -380,7 +369,6 @@ static void many_products_at_a_time(void **state) {
 
 /* Products of one shape that lie one after another: the bits of each alone. */
 static void batch_of_products(void **state) {
-    (void)state;
     enum { COUNT = 5, M = 9, N = 20, K = 17 };
     real a[COUNT * M * K], b[COUNT * K * N], c[COUNT * M * N], add[COUNT * M * N], right[M * N];
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
@@ -411,7 +399,6 @@ static smoe_product square(size_t i, const void *context) {
 
 /* A stage finds the results of the stage before, whether products are cut or not. */
 static void stages_of_products(void **state) {
-    (void)state;
     static const struct {
         size_t count, m, n;
     } shape[] = {{0, 9, 9}, {1, 33, 17}, {5, 33, 17}, {CHAINED, 33, 17}, {2, 300, WIDEST}};
@@ -438,7 +425,6 @@ static void stages_of_products(void **state) {
 /* X = (1 2; 3 4), W = (1 0; 0 1; 1 1), b = (10 20 30): Y = (11 22 33; 13 24 37). With dY = Y:
  * dX = dY W = (44 55; 50 61), dW = 1 + dY^T X = (51 75; 95 141; 145 215). */
 static void linear_by_hand(void **state) {
-    (void)state;
     const real x[] = {1, 2, 3, 4}, w[] = {1, 0, 0, 1, 1, 1}, b[] = {10, 20, 30};
     real y[6], dx[4], dw[6] = {1, 1, 1, 1, 1, 1};
     smoe_matrix rows = smoe_matrix_of(x, 2, 2), weights = smoe_matrix_of(w, 3, 2);
@@ -458,7 +444,6 @@ static void linear_by_hand(void **state) {
 /* ---- NaN and infinity ------------------------------------------------------------------------ */
 
 static void not_finite(void **state) {
-    (void)state;
     enum { M = 20, N = 40, K = 30 };
     const real bad[] = {(real)NAN, (real)INFINITY, -(real)INFINITY};
     for (size_t v = 0; v < 3; v++)
@@ -492,7 +477,6 @@ static void negate(real *c, size_t m, size_t n, const void *context) {
 
 /* The callback after a product sees every element once, and only when it is final. */
 static void callback_sees_final_elements_once(void **state) {
-    (void)state;
     static const size_t shape[][3] = {{7, 13, 3},    {64, 100, 200},  {8, 700, 384},
                                       {20, 50, 800}, {300, 700, 500}, {1, 1, 1},
                                       {5, 6, 0},     {600, 33, 40}};

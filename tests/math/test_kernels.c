@@ -10,12 +10,10 @@
 #include "isas.h"
 #include "math/rows.h"
 #include "math/simd.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define EACH_ISA(k)                                                                               \
     for (size_t isa_ = 0; isas_all[isa_]; isa_++)                                                 \
@@ -43,7 +41,6 @@ static double normal(double x) {
 /* exp: relative error of 8.8e-8 at most measured (an ulp is up to 1.2e-7); 0 below -87.3,
  * overflow where single precision ends; the variant for x <= 0 gives the same bits. */
 static void exp_over_all_floats(void **state) {
-    (void)state;
     real x[BLOCK], y[BLOCK], falling[BLOCK];
     double worst = 0;
     for (uint64_t bits = 0; sweep(x, &bits);) {
@@ -72,7 +69,6 @@ static void exp_over_all_floats(void **state) {
 /* Phi: absolute error of at most 2.1e-7 measured; relative error of 3.4e-6 above 1e-30: there
  * x^2/2, near 60, is known only to 4e-6. */
 static void normal_over_all_floats(void **state) {
-    (void)state;
     real x[BLOCK], y[BLOCK];
     double worst = 0, relative = 0;
     for (uint64_t bits = 0; sweep(x, &bits);) {
@@ -137,7 +133,6 @@ static void gelu_errors(const smoe_row_kernels *k, smoe_gelu kind, errors *worst
 }
 
 static void gelu_over_all_floats(void **state) {
-    (void)state;
     EACH_ISA(k) {
         for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_QUICK; kind++) {
             errors worst = {0, 0};
@@ -183,7 +178,6 @@ static void check_norm_row(const real *y, const real *stats, const real *x, cons
 }
 
 static void norms(void **state) {
-    (void)state;
     real x[SIZE], y[SIZE], w[WIDEST], b[WIDEST], stats[2 * ROWS], one[WIDEST], stat[2];
     numbers(x, SIZE, 1);
     numbers(w, WIDEST, 2);
@@ -213,7 +207,6 @@ static void norms(void **state) {
 /* dx = r (u - mean u - xh mean(u xh)), dw = sum dy xh, db = sum dy, all added to the present
  * values. */
 static void norm_backwards(void **state) {
-    (void)state;
     real x[SIZE], y[SIZE], w[WIDEST], dy[SIZE], stats[2 * ROWS], dx[SIZE], dw[WIDEST], db[WIDEST];
     numbers(x, SIZE, 1);
     numbers(w, WIDEST, 2);
@@ -253,7 +246,6 @@ static void norm_backwards(void **state) {
 }
 
 static void softmaxes(void **state) {
-    (void)state;
     real start[SIZE], x[SIZE], dp[SIZE];
     numbers(start, SIZE, 4);
     for (size_t i = 0; i < SIZE; i++) start[i] *= 5;
@@ -286,7 +278,6 @@ static void softmaxes(void **state) {
 /* Logits that would overflow unless the maximum is subtracted; -inf gives weight 0; NaN and +inf
  * make only their own row NaN. */
 static void softmax_of_extremes(void **state) {
-    (void)state;
     EACH_ISA(k) {
         for (size_t n = 2; n <= 40; n++) {
             real x[5][40];
@@ -320,7 +311,6 @@ static void softmax_of_extremes(void **state) {
 }
 
 static void column_softmaxes(void **state) {
-    (void)state;
     real x[SIZE], y[SIZE], dy[SIZE], dx[SIZE], one[SIZE];
     numbers(x, SIZE, 6);
     numbers(dy, SIZE, 7);
@@ -352,7 +342,6 @@ static void column_softmaxes(void **state) {
 /* The result for a row or column does not depend on its neighbours: neither on their number, nor
  * on its own position. */
 static void softmaxes_alone(void **state) {
-    (void)state;
     enum { R = 6, N = 600 };
     real x[R * N], y[R * N], dy[R * N], dx[R * N], one[N], done[N];
     numbers(x, R * N, 31);
@@ -387,7 +376,6 @@ static void softmaxes_alone(void **state) {
 
 /* Sums of the products of every two of R rows; nothing is written beyond the last. */
 static void grams(void **state) {
-    (void)state;
     enum { MOST = 9, LENGTH = 37 };
     real x[MOST * LENGTH];
     numbers(x, MOST * LENGTH, 21);
@@ -410,7 +398,6 @@ static void grams(void **state) {
 }
 
 static void sums(void **state) {
-    (void)state;
     real x[SIZE], y[SIZE], start[SIZE];
     numbers(x, SIZE, 8);
     numbers(start, SIZE, 9);
@@ -454,7 +441,6 @@ static void sums(void **state) {
 
 /* By the formula of kernels.h, with gradients cleared or kept. */
 static void adam(void **state) {
-    (void)state;
     smoe_adam_constants c = {.clip = 0.5f,
                              .beta1 = 0.9f,
                              .beta2 = 0.99f,
@@ -491,7 +477,6 @@ static void adam(void **state) {
 
 /* GELU of a value has the same bits at any place in a vector or at the end of a row. */
 static void place_does_not_matter(void **state) {
-    (void)state;
     real x[WIDEST], y[WIDEST], one;
     numbers(x, WIDEST, 14);
     EACH_ISA(k) {
@@ -520,7 +505,6 @@ static void all_of_them(results *r, const real *x, const real *dy, real *parts) 
 }
 
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     size_t n = MANY * BROAD;
     real *x = malloc(n * sizeof *x), *dy = malloc(n * sizeof *dy);
     real *parts = malloc(smoe_rows_parts(BROAD) * sizeof *parts);
@@ -549,7 +533,6 @@ static void same_bits_for_any_threads(void **state) {
 /* ---- BF16 ---- */
 
 static void narrow_and_widen(void **state) {
-    (void)state;
     enum { N = 1 << 16 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     smoe_bf16 *from = malloc(N * sizeof *from), *to = malloc(N * sizeof *to);
@@ -580,7 +563,6 @@ static void narrow_and_widen(void **state) {
  * 10^9.
  */
 static void narrow_by_chance(void **state) {
-    (void)state;
     enum { K = 1 << 18 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real *x = malloc(K * sizeof *x);

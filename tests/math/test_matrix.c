@@ -9,13 +9,11 @@
 #include "isas.h"
 #include "math/gemm.h"
 #include "tiles.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { SIDE = SMOE_MATRIX_SIDE, DEEP = SMOE_MATRIX_DEEP, TILE = SMOE_MATRIX_TILE };
 
@@ -44,7 +42,6 @@ static real special(smoe_rng *rng) {
 }
 
 static void panels(void **state) {
-    (void)state;
     enum { MOST = 100, ROOM = 4 * SIDE * 4 * 32 };
     const smoe_matrix_kernels *kern = smoe_kernels_get()->matrix;
     static real values[SIDE * MOST * 3];
@@ -124,7 +121,6 @@ static bool same_number(real x, real y) {
 
 /* The unit in use does what its model says: to the bit, except for the payload of a NaN. */
 static void blocks_like_the_model(void **state) {
-    (void)state;
     const smoe_kernels *kernels = smoe_kernels_get();
     static smoe_bf16 a[PANEL] __attribute__((aligned(64))), b[PANEL] __attribute__((aligned(64)));
     static real sums[2 * SUMS] __attribute__((aligned(64))), right[2 * SUMS];
@@ -176,7 +172,6 @@ static smoe_matrix few_operand(real *at, smoe_bf16 *bf16, size_t n, size_t k, ui
 /* Sums of few rows, in one call or in two, are those of the model of the unit whose order they
  * have. All orders are tested on any processor that has fused multiply-adds. */
 static void few_rows_like_the_models(void **state) {
-    (void)state;
     const smoe_kernels *kernels = smoe_kernels_get();
     static real x[NUMBERS], y[NUMBERS], a[MOST_ROWS * STEPS * DEEP], sums[MOST_ROWS * SIDE];
     static real right[2 * SUMS];
@@ -221,7 +216,6 @@ static void few_rows_like_the_models(void **state) {
  * is half a unit in the last place of a partial sum, which is at most the sum of all absolute
  * values; there are as many roundings as multiply-adds and additions of sums. */
 static void models_against_double(void **state) {
-    (void)state;
     static tiles_block *const models[] = {tiles_amx, tiles_pairs, tiles_fused, tiles_unfused};
     enum { K = 75 };
     const smoe_matrix_kernels *kern = smoe_kernels_get()->matrix;
@@ -391,7 +385,6 @@ static void check(size_t m, size_t n, size_t k, uint64_t seed) {
 
 /* All remainders: both sides of a tile, a block and a step, in every dimension. */
 static void tails(void **state) {
-    (void)state;
     static const size_t sizes[] = {1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     smoe_rng rng = stream(4);
@@ -405,7 +398,6 @@ static void tails(void **state) {
  * 576 if split), of the panels of A packed together (4), and of the number of terms from which a
  * result in BF16 is computed block by block (4096); and an empty sum. */
 static void across_blocks(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {
         {33, 40, 511},  {40, 33, 512},   {31, 64, 513},   {129, 65, 1100}, {40, 1153, 384},
         {34, 577, 384}, {200, 1200, 33}, {20, 1160, 384}, {64, 150, 1500}, {33, 70, 4096},
@@ -434,7 +426,6 @@ static void again(const fixture *f, real *c, smoe_bf16 *narrow, int threads) {
 }
 
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     static const size_t sizes[][3] = {
         {300, 200, 290}, {40, 700, 300}, {500, 20, 513}, {130, 1300, 400}, {64, 64, 4200}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -462,7 +453,6 @@ static void same_bits_for_any_threads(void **state) {
 /* A result that passes the caches by has the bits of one that does not: complete blocks and others,
  * rows that begin cache lines and others, one block of terms and two. */
 static void results_written_past_the_caches(void **state) {
-    (void)state;
     enum { M = 70, LD = 112 };
     static real near[M * LD] __attribute__((aligned(64))), far[M * LD] __attribute__((aligned(64)));
     static const size_t sizes[][4] = {
@@ -487,7 +477,6 @@ static void results_written_past_the_caches(void **state) {
 
 /* Any rectangle of C, computed alone, has the same bits as in the whole product. */
 static void same_bits_in_any_company(void **state) {
-    (void)state;
     smoe_rng rng = stream(5);
     enum { ROWS = 150, COLUMNS = 90 };
     for (uint64_t seed = 0; seed < 12; seed++) {
@@ -528,7 +517,6 @@ static void same_bits_in_any_company(void **state) {
 
 /* Operands rounded before packing and while packing give the same bits. */
 static void rounded_before(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 40; seed += 2) {
         fixture f = fixture_of(100, 70, 600, seed);
         real *c = malloc(f.room * sizeof *c), *d = malloc(f.room * sizeof *d);
@@ -574,7 +562,6 @@ static double gelu_of(double x, smoe_gelu kind, double *slope) {
  * result is rounded to BF16, and has the error of the piecewise polynomials (math/gelu_table.h):
  * 4e-7 for Phi, and for its derivative one step of the cubic's last term, 4e-5. */
 static void gelus(void **state) {
-    (void)state;
     enum { FROM = (127 - 10) << 7, COUNT = 17 << 7, N = 7 };
     static smoe_bf16 x[2 * COUNT], hidden[2 * COUNT * N], active[2 * COUNT * N];
     static smoe_bf16 gradient[2 * COUNT * N], again[2 * COUNT * N];
@@ -616,7 +603,6 @@ static void gelus(void **state) {
 /* ---- NaN, infinity, overflow and underflow --------------------------------------------------- */
 
 static void not_finite(void **state) {
-    (void)state;
     enum { M = 20, N = 40, K = 50, ROW = 3, TERM = 7 };
     static const real values[] = {(real)NAN, (real)INFINITY, -(real)INFINITY};
     for (size_t v = 0; v < 3; v++)
@@ -645,7 +631,6 @@ static void not_finite(void **state) {
  * One below the smallest is 0 for all units, since packing makes it so. A denormal in BF16 is 0
  * for matrix units and kept by multiply-adds. */
 static void large_and_small(void **state) {
-    (void)state;
     const bool unit = strcmp(smoe_kernels_get()->matrix->unit, "multiply-adds") != 0;
     real c, one = 1, large = 0x1.fffffep127f, small = 0x1p-127f, many = 0x1p20f;
     smoe_bf16 denormal = 0x0040; /* 2^-127 */

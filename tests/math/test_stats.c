@@ -2,17 +2,13 @@
 #include "approx.h"
 #include "base/rng.h"
 #include "math/stats.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 /* Printed tables have three decimals: half of the last one. */
 static void quantiles_are_those_of_the_tables(void **state) {
-    (void)state;
     static const struct {
         double p, freedom, t;
     } table[] = {{0.975, 1, 12.706}, {0.975, 2, 4.303},   {0.975, 4, 2.776}, {0.975, 9, 2.262},
@@ -28,7 +24,6 @@ static void quantiles_are_those_of_the_tables(void **state) {
 
 /* One degree of freedom is the Cauchy distribution, two have P = 1/2 + t / (2 sqrt(2 + t^2)). */
 static void closed_forms(void **state) {
-    (void)state;
     for (double t = -20; t <= 20; t += 0.37) {
         assert_close(smoe_stats_t_cdf(t, 1), 0.5 + atan(t) / M_PI, 1e-12);
         assert_close(smoe_stats_t_cdf(t, 2), 0.5 + t / (2 * sqrt(2 + t * t)), 1e-12);
@@ -38,7 +33,6 @@ static void closed_forms(void **state) {
 }
 
 static void quantile_inverts_the_distribution(void **state) {
-    (void)state;
     for (double freedom = 1; freedom < 300; freedom *= 1.7)
         for (double p = 0.01; p < 1; p += 0.07)
             assert_close(smoe_stats_t_cdf(smoe_stats_t_quantile(p, freedom), freedom), p, 1e-10);
@@ -46,7 +40,6 @@ static void quantile_inverts_the_distribution(void **state) {
 
 /* 1, 2, 3, 6: mean 3, squares 4 + 1 + 0 + 9 = 14, sd sqrt(14/3). */
 static void mean_and_deviation(void **state) {
-    (void)state;
     const double value[] = {1, NAN, 2, 3, INFINITY, 6};
     smoe_stats s = smoe_stats_of(value, 6);
     assert_int_equal(s.n, 4);
@@ -59,7 +52,6 @@ static void mean_and_deviation(void **state) {
 }
 
 static void medians(void **state) {
-    (void)state;
     double odd[] = {3, -1, 2}, even[] = {4, 1, 3, 2};
     assert_true(smoe_stats_median(odd, 3) == 2);
     assert_true(odd[0] == -1 && odd[2] == 3);
@@ -70,7 +62,6 @@ static void medians(void **state) {
 /* Differences 1, 2, 3: mean 2, sd 1, half-width 4.303 / sqrt(3) = 2.484: includes 0.
  * Differences 4, 5, 6: mean 5, the same half-width: excludes 0. */
 static void seeds_by_hand(void **state) {
-    (void)state;
     const double near[] = {1, 2, 3, NAN}, far[] = {4, 5, 6};
     smoe_paired p = smoe_stats_paired(near, 4);
     assert_int_equal(p.n, 3);
@@ -87,7 +78,6 @@ static void seeds_by_hand(void **state) {
 
 /* 0.1 and -0.1 as differences of doubles, which are rounded: their sum is -2.8e-17, their mean 0. */
 static void values_that_cancel(void **state) {
-    (void)state;
     const double rest[] = {0.3 - 0.2, 0.1 - 0.2}, little[] = {1, -1 + 1e-6};
     assert_true(rest[0] + rest[1] != 0);
     assert_true(smoe_stats_paired(rest, 2).mean == 0);
@@ -95,7 +85,6 @@ static void values_that_cancel(void **state) {
 }
 
 static void one_seed_has_no_interval(void **state) {
-    (void)state;
     const double one[] = {8}, same[] = {0, 0}, sure[] = {1, 1, 1, 1, 1, 1}, d[] = {7, 9};
     smoe_paired p = smoe_stats_paired(one, 1);
     smoe_stats_add_images(&p, d, 1, 2);
@@ -121,7 +110,6 @@ static void one_seed_has_no_interval(void **state) {
  *           MS_rest = 3 / 2 = 1.5; (6.5 - 1.5) / 6 = 5/6; t(2) = 4.302653
  */
 static void seeds_and_images_by_hand(void **state) {
-    (void)state;
     const double d[] = {1, 2, 3, 2, 3, 7}, seeds[] = {2, 4};
     smoe_paired p = smoe_stats_paired(seeds, 2);
     smoe_stats_add_images(&p, d, 2, 3);
@@ -140,7 +128,6 @@ static void seeds_and_images_by_hand(void **state) {
  * proves 20 / 3 / 8 = 5 / 6. Images that agree less than chance would have them subtract nothing.
  */
 static void the_rest_bounds_the_seeds(void **state) {
-    (void)state;
     const double d[] = {1, -1, 2, -2, -1, 1, -2, 2}, seeds[] = {0, 0};
     smoe_paired p = smoe_stats_paired(seeds, 2);
     smoe_stats_add_images(&p, d, 2, 4);
@@ -153,7 +140,6 @@ static void the_rest_bounds_the_seeds(void **state) {
 /* Mean 2, its standard error 1/sqrt(3), two degrees; margins 3 and 1. P(T > 1 sqrt 3): t^2 = 3,
  * so 1/2 - sqrt(3/5)/2; outside the margin the same from the other side. */
 static void equivalence_by_hand(void **state) {
-    (void)state;
     const double value[] = {1, 2, 3};
     smoe_paired p = smoe_stats_paired(value, 3);
     double beyond = 0.5 - sqrt(3.0 / 5) / 2;
@@ -166,7 +152,6 @@ static void equivalence_by_hand(void **state) {
 /* Outcomes that all agree: of 40 images a share of 1% that differ would be missed with probability
  * 0.99^40 = 0.669, of 400 with 0.018. */
 static void equivalence_without_differences(void **state) {
-    (void)state;
     const double mean[2] = {0}, none[2 * 400] = {0};
     const struct {
         size_t images;
@@ -184,7 +169,6 @@ static void equivalence_without_differences(void **state) {
 /* Values that all agree, without outcomes. The sign test: n seeds on one side of 0 by chance, with
  * 2^(1-n); on the inner side of both margins, with 2^-n. */
 static void equal_seeds_are_few_signs(void **state) {
-    (void)state;
     const double none[8] = {0}, same[] = {0.505 - 0.5, 0.205 - 0.2, 0.005};
     assert_true(same[0] != same[1]); /* rounded */
     smoe_paired two = smoe_stats_paired(none, 2), eight = smoe_stats_paired(none, 8);
@@ -200,7 +184,6 @@ static void equal_seeds_are_few_signs(void **state) {
 /* Of four: 4 x 0.01, 3 x 0.02, the larger of that and 2 x 0.025, 0.9. Of six: times 6, 5, 4 and
  * 3. */
 static void holm_by_hand(void **state) {
-    (void)state;
     const double p[] = {0.025, 0.01, 0.9, 0.02}, two[] = {0.6, NAN};
     double adjusted[4];
     smoe_stats_holm(adjusted, p, 4, 4);
@@ -258,7 +241,6 @@ static truth truth_of(const double mixture[3], size_t seeds) {
  * deserves little trust.
  */
 static void intervals_have_the_truth(void **state) {
-    (void)state;
     enum { ROUNDS = 2000 };
     static const double mixture[][3] = {{0, 0, 1}, {1, 0, 1}, {0, 1, 0}, {0, 1, 1},
                                         {1, 1, 1}, {1, 3, 1}, {3, 1, 1}, {0.5, 0.5, 1}};
@@ -308,7 +290,6 @@ static double variance_of_rest(size_t S) {
  * law is checked on all other samples too.
  */
 static void narrow_samples_have_the_truth(void **state) {
-    (void)state;
     enum { NARROW = 400 };
     static const double mixture[][3] = {{0, 0, 1},   {0, 1, 1}, {0.5, 0, 1},
                                         {0.5, 1, 1}, {1, 0, 1}, {1, 1, 1}};
@@ -338,7 +319,6 @@ static void narrow_samples_have_the_truth(void **state) {
 
 /* The interval over seeds alone ignores images: if images dominate, half of the intervals miss. */
 static void intervals_over_seeds_alone_are_too_narrow(void **state) {
-    (void)state;
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_TEST, 0, 0, 1);
     truth t = {.images = 3 * sqrt(IMAGES), .rest = sqrt(8.0 * IMAGES), .seeds = sqrt(8)};
     size_t good = 0;
@@ -358,7 +338,6 @@ static void intervals_over_seeds_alone_are_too_narrow(void **state) {
  * variance; 3,000 draws estimate a standard deviation to 1.3%, so the two agree to 10%.
  */
 static void a_bootstrap_agrees(void **state) {
-    (void)state;
     enum { S = 12, DRAWS = 3000 };
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_TEST, 0, 0, 2);
     truth t = {.seeds = sqrt(S), .images = sqrt(IMAGES), .rest = sqrt(S * IMAGES) / 3};

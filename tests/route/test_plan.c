@@ -10,13 +10,11 @@
 #include "math/rows.h"
 #include "models.h"
 #include "vit/layer.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* Sums of at most 40 products of normal numbers in single precision. */
 static const double CLOSE = 2e-5;
@@ -184,7 +182,6 @@ static void check(fixture *f) {
 }
 
 static void dense_against_loops(void **state) {
-    (void)state;
     static const size_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 2, 3}, {2, 16, 4, 1}, {9, 4, 3, 7}};
     for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
         const size_t *s = sizes[i / 2];
@@ -200,7 +197,6 @@ static void dense_against_loops(void **state) {
 }
 
 static void sparse_against_loops(void **state) {
-    (void)state;
     static const size_t sizes[][5] = {/* G T E P tokens */
                                       {1, 1, 1, 1, 1},
                                       {3, 6, 4, 3, 18},
@@ -281,7 +277,6 @@ static void compare_rows(fixture *f) {
 }
 
 static void rows_in_bf16(void **state) {
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         fixture f;
         begin(&f, i % 2, 3, 6, 4, 3, 18);
@@ -300,7 +295,6 @@ static void rows_in_bf16(void **state) {
 
 /* No token is placed: every output is the residual, every gradient of the input is zero. */
 static void no_token_is_placed(void **state) {
-    (void)state;
     fixture f;
     begin(&f, true, 2, 3, 2, 2, 6);
     memset(f.plan.list.used, 0, 4 * sizeof *f.plan.list.used);
@@ -320,7 +314,6 @@ static void no_token_is_placed(void **state) {
  * 3/4, 1/2, mean 5/8; slots per token 4/3^(3/4) and 2.
  */
 static void dense_statistics(void **state) {
-    (void)state;
     for (size_t G = 1; G <= 2; G++) {
         fixture f;
         smoe_plan_stats stats;
@@ -344,7 +337,6 @@ static void dense_statistics(void **state) {
 /* Four tokens, two experts with two places: token 0 with weights 1/2 and 1/2, token 1 with 1/4,
  * 2 and 3 dropped. combine_max (1/2 + 1/4)/4, slots per token (2 + 1)/4, dropped 1/2. */
 static void sparse_statistics(void **state) {
-    (void)state;
     fixture f;
     smoe_plan_stats stats;
     begin(&f, true, 1, 4, 2, 2, 4);
@@ -372,7 +364,6 @@ static void sparse_statistics(void **state) {
 /* 1/3 = 1.0101 0101 0101... / 4 becomes 1.0101011 / 4 = 171/512. 1 + 2^-8 lies between two
  * numbers and becomes the even one, 1; 1 + 3 * 2^-8 becomes 1 + 2^-6. Numbers of BF16 stay. */
 static void rounding_by_hand(void **state) {
-    (void)state;
     const real x[] = {1 / (real)3, 1 + (real)0x1p-8, 1 + (real)0x3p-8, -(real)0.75, 0};
     const double right[] = {171. / 512, 1, 1 + 0x1p-6, -0.75, 0};
     real y[5];
@@ -448,7 +439,6 @@ static void expert(const layer *l, size_t e, double *out, const double *x) {
 }
 
 static void identity_is_the_experts_alone(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.moe.router=identity model.moe.slots_per_expert=2", /* E = 3, T = 4 */
         "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=1", /* T = E */
@@ -499,7 +489,6 @@ static void soft_image(const layer *l, size_t b, double *y) {
 }
 
 static void soft_is_the_papers_algorithm(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.moe.router=soft model.moe.slots_per_expert=1", /* S < T */
         "model.moe.router=soft model.moe.slots_per_expert=5", /* S > T */
@@ -523,7 +512,6 @@ static void soft_is_the_papers_algorithm(void **state) {
  * their outputs are rounded: with identity, whose weights are 1, both are BF16 numbers. The
  * router sees the original tokens. */
 static void layers_mix_in_bf16(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.moe.slots_per_expert=2", "model.moe.router=identity",
                                        "model.moe.router=experts-choice"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {

@@ -10,14 +10,12 @@
 #include "base/threads.h"
 #include "router_fixture.h"
 #include "spec/routers.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { TOKENS = 12, IMAGES = 5 };
 
@@ -169,12 +167,10 @@ static void as_its_entry_says(router_fixture *r, bool train) {
 }
 
 static void entries_describe_their_routers(void **state) {
-    (void)state;
     for_all(as_its_entry_says);
 }
 
 static void plans_are_lawful(void **state) {
-    (void)state;
     for_all(lawful);
 }
 
@@ -197,7 +193,6 @@ static void repeatable(router_fixture *r, bool train) {
 }
 
 static void same_seed_same_bits(void **state) {
-    (void)state;
     for_all(repeatable);
 }
 
@@ -216,7 +211,6 @@ static void quiet(router_fixture *r, bool train) {
 }
 
 static void no_noise_in_evaluation(void **state) {
-    (void)state;
     for_all(quiet);
 }
 
@@ -426,7 +420,6 @@ static const char *const tokens_keys[] = {
 };
 
 static void tokens_choice_recounted(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof tokens_keys / sizeof *tokens_keys; i++)
         for (int train = 0; train < 2; train++) {
             router_fixture r;
@@ -458,7 +451,6 @@ static void tokens_choice_recounted(void **state) {
 }
 
 static void experts_choice_recounted(void **state) {
-    (void)state;
     static const char *const all[] = {"", "model.moe.capacity=0.5 model.moe.group_images=2",
                                       "model.moe.group_images=4", "model.moe.capacity=9",
                                       "model.moe.experts=20 model.moe.capacity=2"};
@@ -500,7 +492,6 @@ static void experts_choice_recounted(void **state) {
 
 /* A layer configured by a list equals the layer configured by a single number. */
 static void lists_are_for_layers(void **state) {
-    (void)state;
 #define BOTH "model.moe.layers=[0,1] model.moe.group_images=2 model.moe.router="
     static const char *const keys[][2] = {
         {BOTH "tokens-choice model.moe.k=[1,2] model.moe.capacity=[2,0.5]",
@@ -530,7 +521,6 @@ static void lists_are_for_layers(void **state) {
 /* Training draws the order anew at every step. Evaluation does not: the order of a group depends
  * on its first image, whatever batch it is in. */
 static void random_priority_repeats(void **state) {
-    (void)state;
     router_fixture r;
     assert_true(router_fixture_make(&r, LOTS, TOKENS, IMAGES));
     router_fixture_pass(&r, IMAGES, true);
@@ -561,7 +551,6 @@ static void random_priority_repeats(void **state) {
  * draws, 500, standard deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places
  * the first five tokens in every draw. */
 static void random_priority_is_uniform(void **state) {
-    (void)state;
     router_fixture r;
     size_t placed[TOKENS] = {0};
     assert_true(router_fixture_make(&r, LOTS "model.moe.experts=1", TOKENS, 1));
@@ -578,7 +567,6 @@ static void random_priority_is_uniform(void **state) {
 
 /* L = X Phi + std times the normal numbers of (seed, block, step, token), only in training. */
 static void soft_noise_recounted(void **state) {
-    (void)state;
     const double std = 1.5;
     router_fixture r, plain;
     assert_true(router_fixture_make(&r,
@@ -626,7 +614,6 @@ static void soft_noise_recounted(void **state) {
 /* Choice routers with random scores: each token's expert is that of its largest number, weighted
  * by softmax; W and x are not used. */
 static void random_scores_recounted(void **state) {
-    (void)state;
     router_fixture r;
     assert_true(router_fixture_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
     for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
@@ -649,7 +636,6 @@ static void random_scores_recounted(void **state) {
 
 /* An image's scores depend on its number, whatever batch it is in; each seed has other scores. */
 static void random_scores_belong_to_images(void **state) {
-    (void)state;
     router_fixture all, one;
     assert_true(router_fixture_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
     assert_true(router_fixture_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
@@ -676,7 +662,6 @@ static void random_scores_belong_to_images(void **state) {
 
 /* Training ignores the setting; so does evaluation for blocks that are not named. */
 static void only_named_layers_are_random(void **state) {
-    (void)state;
     static const char *const keys[] = {"", "model.moe.random_layers=all",
                                        "model.moe.random_layers=[0]"};
     uint64_t bits[3][2];
@@ -699,7 +684,6 @@ static void only_named_layers_are_random(void **state) {
 /* 4 experts, 100 seeds of 60 tokens: 1500 each on average, standard deviation sqrt(6000 3/16) =
  * 33.5; five of them are 168. */
 static void random_scores_are_uniform(void **state) {
-    (void)state;
     router_fixture r;
     size_t chosen[4] = {0};
     assert_true(router_fixture_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random",

@@ -4,13 +4,11 @@
  */
 #include "approx.h"
 #include "router_fixture.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* Single precision, a handful of operations on numbers near 1. */
 static const double CLOSE = 1e-6;
@@ -38,7 +36,6 @@ static void assert_all(const real *x, const double *expected, size_t n) {
  *   Y_2 = 1/4 X~_1 + 3/4 X~_2 = (1/6 + 3/16, 1/6 + 9/8) = (17/48, 31/24)
  */
 static void soft_two_by_two(void **state) {
-    (void)state;
     const real x[] = {1, 0, 0, 2}, zero[4] = {0};
     router_fixture r;
     begin(&r, TWO "model.moe.router=soft model.moe.normalize=false", 2, x);
@@ -63,7 +60,6 @@ static void soft_two_by_two(void **state) {
  *   X~_1 = 16/17 (3 4): slots mix the raw tokens, not the normalised ones.
  */
 static void soft_normalised_mixes_raw_tokens(void **state) {
-    (void)state;
     const real x[] = {3, 4, 0, 0}, phi[] = {0, 7, 2, 0}, scale = (real)(5 * log(2));
     router_fixture r;
     begin(&r, TWO "model.moe.router=soft", 2, x);
@@ -90,7 +86,6 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
  * second orthogonal: C_11/C_12 = exp of that.
  */
 static void two_epsilons(void **state) {
-    (void)state;
     static const char *const keys[] = {TWO "model.moe.router=soft",
                                        TWO "model.moe.router=soft model.moe.l2_eps=vmoe"};
     const double length[] = {1 / 1.001, 1 / sqrt(2)};
@@ -110,7 +105,6 @@ static void two_epsilons(void **state) {
 
 /* The half-uniform routers share the learnt half with soft; the other half is constant. */
 static void uniform_halves(void **state) {
-    (void)state;
     const real x[] = {1, 0, 0, 2}, phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
     const double learnt[2][4] = {{2. / 3, 1. / 4, 1. / 3, 3. / 4},
                                  {2. / 3, 1. / 3, 1. / 4, 3. / 4}};
@@ -137,7 +131,6 @@ static void uniform_halves(void **state) {
 
 /* Token t goes to expert t mod 2, slot t / 2: five tokens are placed as 0 2 4 | 1 3 -. */
 static void identity_places(void **state) {
-    (void)state;
     const real x[10] = {0};
     router_fixture r;
     begin(&r, "model.width=2 model.heads=1 model.moe.experts=2 model.moe.router=identity", 5, x);
@@ -173,7 +166,6 @@ static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const
 
 /* Logits 0, -2000, -1000: the second choice is the last expert, though both weights are 0. */
 static void choices_of_no_weight(void **state) {
-    (void)state;
     const double g[] = {1, 1, 1};
     router_fixture r;
     gated(&r, "model.moe.router=tokens-choice model.moe.experts=3 model.moe.k=2 model.moe.noise=0",
@@ -193,7 +185,6 @@ static void choices_of_no_weight(void **state) {
  * vanilla: 0 and 1 are placed, 2 is dropped. bpr: 1 and 2 are placed, 0 is dropped.
  */
 static void placement_order(void **state) {
-    (void)state;
     const double g[] = {.6, .4, .9, .1, .8, .2, .3, .7};
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=vanilla", 4, 2, g);
@@ -232,7 +223,6 @@ static void placement_order(void **state) {
  * leaves expert 1 to the next.
  */
 static void first_choices_before_second(void **state) {
-    (void)state;
     const double g[] = {.7, .3, .6, .4, .45, .55};
     router_fixture r;
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.333", 3, 2, g);
@@ -261,7 +251,6 @@ static void first_choices_before_second(void **state) {
  * index, expert 1.
  */
 static void bpr_and_its_sum(void **state) {
-    (void)state;
     const double g[] = {.5, .4, .1, .6, .2, .2};
 #define THREE \
     "model.moe.router=tokens-choice model.moe.noise=0 model.moe.k=2 model.moe.capacity=0.3 "
@@ -287,7 +276,6 @@ static void bpr_and_its_sum(void **state) {
  * g = (.7 .2 .1), (.1 .4 .5).
  */
 static void choices_in_the_order_of_their_weights(void **state) {
-    (void)state;
     const double g[] = {.7, .2, .1, .1, .4, .5};
     router_fixture r;
     gated(&r, THREE "model.moe.priority=patch-expert", 2, 3, g);
@@ -308,7 +296,6 @@ static void choices_in_the_order_of_their_weights(void **state) {
  * the only place, with g s; with a negative w the other one.
  */
 static void a_learnt_score(void **state) {
-    (void)state;
     const double g[] = {.7, .2, .1, .1, .8, .1};
     static const char *const priority[] = {"learnt", "learnt-sigmoid"};
     const double sign[] = {1, -1}, s[2][2] = {{log(.7) + 1, 1 - log(.1)}, {.7 / 1.7, 1 / 1.1}};
@@ -336,7 +323,6 @@ static void a_learnt_score(void **state) {
  * 1 takes token 1 first, as its first choice, with 1/2, then token 0 with 3/8. K = 1: always 1.
  */
 static void top_k_before_softmax(void **state) {
-    (void)state;
     const double g[] = {.5, .3, .2, .1, .45, .45};
 #define BEFORE \
     "model.moe.router=tokens-choice model.moe.noise=0 model.moe.capacity=3 model.moe.topk=before "
@@ -362,7 +348,6 @@ static void top_k_before_softmax(void **state) {
  * K = 2 of (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
  */
 static void sigmoid_gate(void **state) {
-    (void)state;
     const double g[] = {3, 1. / 3, 1};
 #define SIGMOID \
     "model.moe.router=tokens-choice model.moe.noise=0 model.moe.k=2 model.moe.gate=sigmoid "
@@ -390,7 +375,6 @@ static void sigmoid_gate(void **state) {
  * and 2 times, mean 3/2; a step of 0.1 makes the biases (.1, .15). Equal counts do not change them.
  */
 static void biases_move_choices_alone(void **state) {
-    (void)state;
     const double g[] = {.6, .4, .7, .3, .55, .45};
     router_fixture r;
     gated(&r, TOKENS "model.moe.balance=bias model.moe.balance_rate=0.1 model.moe.capacity=2", 3, 2,
@@ -416,7 +400,6 @@ static void biases_move_choices_alone(void **state) {
 
 /* logsumexp of logits ln g is the logarithm of their sum: 2 and 1/2, so the mean is (ln 2)^2. */
 static void z_loss(void **state) {
-    (void)state;
     const double g[] = {1.5, .5, .25, .25};
     static const char *const routers[] = {"tokens-choice", "experts-choice"};
     for (size_t i = 0; i < 2; i++) {
@@ -439,7 +422,6 @@ static void z_loss(void **state) {
 /* Scores in a random order of the experts: each token has the same weights, for other experts, and
  * the same ones at every evaluation. In 64 tokens each of three experts is the best one of some. */
 static void permuted_scores(void **state) {
-    (void)state;
     enum { T = 64, E = 3 };
     double g[T * E];
     size_t best[E] = {0};
@@ -473,7 +455,6 @@ static void permuted_scores(void **state) {
 
 /* With equal scores the lower index comes first; likewise for equal experts. */
 static void ties(void **state) {
-    (void)state;
     const double g[] = {.5, .5, .5, .5, .5, .5};
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr", 3, 2, g);
@@ -493,7 +474,6 @@ static void ties(void **state) {
 /* skip_patch 0.5 of four tokens keeps the two with the highest g: 1 and 2; vanilla keeps their
  * order. */
 static void skipped_patches(void **state) {
-    (void)state;
     const double g[] = {.6, .4, .8, .2, .9, .1, .3, .7};
     router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr model.moe.skip_patch=0.5", 4, 2, g);
@@ -514,7 +494,6 @@ static void skipped_patches(void **state) {
  * the largest of .4 .1 .2); no expert takes token 2. The softmax is over experts.
  */
 static void experts_choose(void **state) {
-    (void)state;
     const double g[] = {.6, .4, .9, .1, .8, .2};
     router_fixture r;
     gated(&r,
@@ -535,7 +514,6 @@ static void experts_choose(void **state) {
  * 1/16, so aux = 1/32. Balanced gates: 0.
  */
 static void importance(void **state) {
-    (void)state;
     const double g[] = {.75, .25, .5, .5}, balanced[] = {.75, .25, .25, .75};
     router_fixture r;
     gated(&r, TOKENS, 2, 2, g);
@@ -553,7 +531,6 @@ static void importance(void **state) {
  * (1, 1) and aux 0; in each group CV^2 = (1/4)^2/(1/2)^2 = 1/4, so the mean of the halves is 1/8.
  */
 static void importance_of_the_batch(void **state) {
-    (void)state;
     const double g[] = {.75, .25, .25, .75};
     static const char *const over[] = {"batch", "group"};
     for (int i = 0; i < 2; i++) {
@@ -574,7 +551,6 @@ static void importance_of_the_batch(void **state) {
  * 0 and aux = importance/2 = CV^2(.75, .25)/2 = (1/4)^2/(1/2)^2/2 = 1/8.
  */
 static void load_under_much_noise(void **state) {
-    (void)state;
     const double g[] = {.75, .25};
     router_fixture r;
     gated(&r,
@@ -590,7 +566,6 @@ static void load_under_much_noise(void **state) {
 /* Be = round(K tokens C / E), half to even, at least 1, rounded up to a multiple; or always
  * rounded up. */
 static void capacities(void **state) {
-    (void)state;
     smoe_moe_spec moe = {
         .experts = 4, .choice.capacity = {.item = {1}}, .choice.capacity_multiple_of = 1};
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},

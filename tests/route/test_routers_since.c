@@ -6,14 +6,12 @@
 #include "gradcheck.h"
 #include "route/transport.h"
 #include "router_fixture.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* Single precision, a handful of operations on numbers near 1. */
 static const double CLOSE = 1e-6;
@@ -22,7 +20,6 @@ static const double CLOSE = 1e-6;
 
 /* 12 tokens on 5 experts: 3, 3, 2, 2, 2 of each image, the same for every image, seed and step. */
 static void hash_deals_positions_out(void **state) {
-    (void)state;
     router_fixture r;
     assert_true(router_fixture_make(
         &r, "model.moe.router=hash model.moe.experts=5 model.moe.slots_per_expert=3", 12, 2));
@@ -60,7 +57,6 @@ static void hash_deals_positions_out(void **state) {
  * one open gate it falls.
  */
 static void remoe_by_hand(void **state) {
-    (void)state;
     const double x[] = {2, -1, 1, 3};
     router_fixture r;
     router_fixture_logits(&r, REMOE "model.moe.l1_factor=1.5", 2, 1, 2, x);
@@ -93,7 +89,6 @@ static void remoe_by_hand(void **state) {
 
 /* If a loss draws open gates towards 1, lambda finds the weight that leaves K of E open. */
 static void sparsity_arrives(void **state) {
-    (void)state;
     enum { STEPS = 600, LAST = 200, TOKENS = 16, IMAGES = 8, K = 2 };
     router_fixture r;
     assert_true(router_fixture_make(&r, "model.moe.router=remoe model.moe.experts=8 model.moe.k=2",
@@ -131,7 +126,6 @@ static void sparsity_arrives(void **state) {
  * tokens of the first are dropped.
  */
 static void images_choose_whole(void **state) {
-    (void)state;
     const double x[] = {2 * log(3), 0, 0, 0, log(4), 1, log(4), -1};
     router_fixture r;
     router_fixture_logits(&r,
@@ -159,7 +153,6 @@ static void images_choose_whole(void **state) {
  * mixed, a quarter of class 0 and the rest of class 1.
  */
 static void images_learn_superclasses(void **state) {
-    (void)state;
     const double x[] = {2 * log(3), 0, 0, 0, log(4), 1, log(4), -1};
     const real targets[] = {0, 0, 1, .25, .75, 0};
     static const struct {
@@ -191,7 +184,6 @@ static void images_learn_superclasses(void **state) {
 
 /* Cosines are the identity; 1/t_D = ln 2 and 1/t_C = ln 3: D columns (2, 1)/3, C rows (3, 1)/4. */
 static void temperatures_by_hand(void **state) {
-    (void)state;
     router_fixture r;
     assert_true(router_fixture_make(
         &r,
@@ -218,7 +210,6 @@ static void temperatures_by_hand(void **state) {
  * the rows are (4, 0), x/2 = (2, 0), tau = 1: a weight of 1 and an exact zero.
  */
 static void entmax_by_hand(void **state) {
-    (void)state;
     router_fixture r;
     assert_true(router_fixture_make(
         &r,
@@ -251,7 +242,6 @@ static void entmax_by_hand(void **state) {
 /* Rows of 1.5-entmax sum to 1, whatever the size of the logits, and at small temperatures most are
  * zero. */
 static void entmax_rows(void **state) {
-    (void)state;
     for (int small = 0; small < 2; small++) {
         router_fixture r;
         assert_true(router_fixture_make(&r,
@@ -286,7 +276,6 @@ static void entmax_rows(void **state) {
  * one place each, tokens 0 and 2 are taken, with 1, and token 1 is dropped.
  */
 static void experts_choice_renormalized(void **state) {
-    (void)state;
     const double x[] = {log(3), 0, log(3), 0, 0, log(4)};
     router_fixture r;
     router_fixture_logits(&r,
@@ -347,7 +336,6 @@ static double column_sum(const double *plan, size_t e) {
 /* Marginals; and log Pi - z must be the sum of a number per token, which is given, and one per
  * expert. */
 static void sinkhorn_marginals(void **state) {
-    (void)state;
     static const double sizes[] = {1, 5, 400}; /* the last: kernels that reach their floor */
     for (size_t s = 0; s < 3; s++) {
         real *z = random_logits(sizes[s]);
@@ -367,7 +355,6 @@ static void sinkhorn_marginals(void **state) {
 /* 2 x 2 with row and column sums of 1: (a, 1-a; 1-a, a), and a^2/(1-a)^2 = exp(z11 + z22 - z12 -
  * z21) = 4: a = 2/3. */
 static void sinkhorn_by_hand(void **state) {
-    (void)state;
     const real z[] = {(real)log(4), 0, 0, 0};
     double plan[4], scratch[4];
     smoe_transport_sinkhorn(plan, scratch, (smoe_transport_gains){z, 2, 2}, 200);
@@ -378,7 +365,6 @@ static void sinkhorn_by_hand(void **state) {
 /* The projection of (1, 0) onto sum 2: (3/2, 1/2). Prices become (1/4, -1/4); then the
  * projection of (3/4, 1/4): (5/4, 3/4). With only one nonzero entry allowed: (2, 0). */
 static void sparse_by_hand(void **state) {
-    (void)state;
     const real z[] = {1, 0};
     double plan[2], scratch[3];
     smoe_ranked ranked[2];
@@ -399,7 +385,6 @@ static void sparse_by_hand(void **state) {
 /* Columns: sum and number of entries, for any number of steps. Rows: closer to 1 with more
  * steps. */
 static void sparse_marginals(void **state) {
-    (void)state;
     static const size_t places[] = {5, 8, N};
     for (size_t k = 0; k < 3; k++) {
         real *z = random_logits(1);
@@ -426,7 +411,6 @@ static void sparse_marginals(void **state) {
 
 /* An expert's tokens have more of its column than the others. */
 static void experts_take_most_of_the_plan(void **state) {
-    (void)state;
     static const char *const routers[] = {"experts-choice-sinkhorn", "experts-choice-sparse"};
     for (size_t i = 0; i < 2; i++) {
         router_fixture r;

@@ -2,18 +2,14 @@
  * it. */
 #include "scratch.h"
 #include "spec/metrics.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void rows_are_whole(void **state) {
-    (void)state;
     for (size_t m = 0; m < SMOE_METRICS; m++) {
         const smoe_metric_entry *entry = &smoe_metrics[m];
         assert_true(entry->label && (entry->name || entry->column));
@@ -34,7 +30,6 @@ static void rows_are_whole(void **state) {
 /* Every key is read back as the metric, split and layer it was made of; every column belongs to
  * its metric. */
 static void names_there_and_back(void **state) {
-    (void)state;
     static const char *const splits[][2] = {
         {"test", "test"}, {"val", "val"}, {"train", "train_split"}};
     static const size_t numbers[] = {0, 5, 10, 123};
@@ -60,7 +55,6 @@ static void names_there_and_back(void **state) {
 }
 
 static void names_as_they_are_written(void **state) {
-    (void)state;
     char text[SMOE_METRIC_KEY];
     static const struct {
         smoe_metric metric;
@@ -104,7 +98,6 @@ static void names_as_they_are_written(void **state) {
 }
 
 static void labels_name_the_split(void **state) {
-    (void)state;
     char text[SMOE_METRIC_KEY];
     static const struct {
         smoe_metric metric;
@@ -167,7 +160,6 @@ static void assert_entry(const char *text, const char *name) {
 }
 
 static void the_man_pages_are_the_table(void **state) {
-    (void)state;
     char *run = section("man/smoe-run.5"), *sweep = section("man/smoe-sweep.1");
     size_t recorded = 0, columns = 0;
     for (size_t m = 0; m < SMOE_METRICS; m++) {

@@ -1,14 +1,11 @@
 /* The table of parts and kinds of work: every number has its own name, and the names are those
  * that `smoe bench` and `smoe cost` have always used. */
 #include "spec/parts.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-#include <cmocka.h>
 
 static void parts(void **state) {
-    (void)state;
     static const char *const names[] = {"embed",  "norm",     "attention", "mlp",
                                         "router", "dispatch", "experts",   "combine",
                                         "head",   "loss",     "optimizer"};
@@ -21,7 +18,6 @@ static void parts(void **state) {
 }
 
 static void names_of_work(void **state) {
-    (void)state;
     static const char *const names[] = {"products",  "attention", "routing", "elementwise",
                                         "optimizer", "alone",     "waiting"};
     unsigned seen = 0;

@@ -3,19 +3,15 @@
 #include "spec/routers.h"
 #include "spec/rules.h"
 #include "spec/schema.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 2, moe: {experts: 4}}\n"
 
 /* Names that no key has would never be refused, and words that nothing knows never hold. */
 static void rules_name_keys(void **state) {
-    (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
     char name[SMOE_KEY_SIZE], others[200], called[SMOE_RULE_WORD], *rest, *word;
     for (size_t i = 0; i < smoe_spec_rule_count; i++) {
@@ -50,7 +46,6 @@ static bool is_covered(int entry) {
 
 /* Each key must state when it has an effect. */
 static void every_key_has_a_row(void **state) {
-    (void)state;
     for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++)
         if (!is_covered(i))
             fail_msg("no entry of rules.def, and no router, says when %s acts", smoe_schema[i].key);
@@ -58,7 +53,6 @@ static void every_key_has_a_row(void **state) {
 
 /* A spec with which an override has an effect, and one with which it has none. */
 static void each_condition_has_two_sides(void **state) {
-    (void)state;
     static const struct {
         const char *acts, *idle, *assign, *why;
     } rows[] = {
@@ -127,7 +121,6 @@ static void each_condition_has_two_sides(void **state) {
 
 /* In a file it is not an error; on request it is reported, with its place. */
 static void a_file_is_remarked_on(void **state) {
-    (void)state;
     smoe_spec s =
         specs_good(SMALL "train:\n  optimizer: {momentum: 0.5, lr: 1}\n", NULL, NULL, NULL);
     smoe_idle idle;
@@ -144,7 +137,6 @@ static void a_file_is_remarked_on(void **state) {
 
 /* A variant has no effect if all four sizes are given. */
 static void a_variant_beside_all_sizes(void **state) {
-    (void)state;
     smoe_idle idle;
     smoe_spec s =
         specs_good("model: {variant: S, width: 6, depth: 2, mlp: 8, heads: 2}", NULL, NULL, NULL);
@@ -158,7 +150,6 @@ static void a_variant_beside_all_sizes(void **state) {
 
 /* A resolved spec states every key, so it has no remarks. Settings added to it count. */
 static void a_resolved_spec_has_no_remarks(void **state) {
-    (void)state;
     smoe_idle idle;
     smoe_spec s = specs_good(SMALL "train: {optimizer: {momentum: 0.5}}\n", NULL, NULL, NULL);
     char *yaml = specs_yaml(&s, false);
@@ -177,7 +168,6 @@ static void a_resolved_spec_has_no_remarks(void **state) {
 
 /* Of the two numbers of slots the one set closer to the user counts; the other gets a remark. */
 static void the_closer_number_of_slots_counts(void **state) {
-    (void)state;
     smoe_idle idle;
     smoe_spec s = specs_good("model: {moe: {experts: 4, slots_per_expert: 2}}",
                              "model.moe.total_slots=16", NULL, NULL);

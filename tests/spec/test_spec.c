@@ -8,16 +8,13 @@
 #include "spec/schema.h"
 #include "spec/sources.h"
 #include "specs.h"
+#include "unit.h"
 
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define FIXTURES "tests/spec"
 
@@ -120,7 +117,6 @@ static size_t each_fixture(const char *folder, void (*check)(const char *name)) 
 }
 
 static void bad_fixtures_say_exactly_this(void **state) {
-    (void)state;
     assert_true(each_fixture(FIXTURES, check_fixture) >= 40);
 }
 
@@ -156,7 +152,6 @@ static void check_round_trip(const char *name) {
 }
 
 static void good_fixtures_round_trip(void **state) {
-    (void)state;
     assert_true(each_fixture(FIXTURES "/good", check_round_trip) >= 7);
 }
 
@@ -164,7 +159,6 @@ static void good_fixtures_round_trip(void **state) {
 
 /* The documented defaults, typed in a second time. */
 static void documented_spec_is_read(void **state) {
-    (void)state;
     smoe_err err;
     smoe_spec s;
     assert_int_equal(smoe_spec_read(&s, FIXTURES "/good/documented.yaml", NULL, 0, &err), 0);
@@ -193,7 +187,6 @@ static void documented_spec_is_read(void **state) {
 
 /* The defaults and the example differ only in what the example is about. */
 static void defaults_are_documented(void **state) {
-    (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
     char *overrides[] = {"name=unnamed", "data.source=shapes", "data.path=null",
                          "data.augment.crop=none", "eval.fewshot.shots=[]"};
@@ -209,7 +202,6 @@ static void defaults_are_documented(void **state) {
 }
 
 static void scalars_are_typed_by_the_schema(void **state) {
-    (void)state;
     static const struct {
         const char *text;
         double value;
@@ -257,7 +249,6 @@ static void scalars_are_typed_by_the_schema(void **state) {
 
 /* Text that YAML could take for another type is preserved in both forms. */
 static void names_and_paths_survive_writing(void **state) {
-    (void)state;
     static const char *const names[] = {
         "null", "true", "~",  "1e5", "a: b",  "#x",  "- a", "\"q\"", "back\\slash", "caf\xc3\xa9",
         "[1]",  "{a}",  "on", "-",   " lead", "a b", "x,y", "!t",    "&a"};
@@ -283,7 +274,6 @@ static void names_and_paths_survive_writing(void **state) {
 }
 
 static void reals_come_back_to_the_bit(void **state) {
-    (void)state;
     static const double numbers[] = {0.1,        1.0 / 3,  1e-8, 0.30000000000000004,
                                      123456.789, 4.9e-300, 1e-3};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -332,7 +322,6 @@ static bool comes_back(const smoe_schema_entry *entry, const char *text) {
 /* Whole numbers whose shortest form as a real has an exponent, the largest of 16, 32 and 53 bits,
  * and reals that need one to 17 digits. */
 static void numbers_of_every_key_come_back(void **state) {
-    (void)state;
     static const char *const numbers[] = {"0",
                                           "1",
                                           "2",
@@ -370,7 +359,6 @@ static void numbers_of_every_key_come_back(void **state) {
 }
 
 static void what_cannot_be_carried_is_refused(void **state) {
-    (void)state;
     specs_wrong("{}", "data.path=\xff",
                 "override data.path=?: data.path: expected printable UTF-8 text, found '?'");
     specs_wrong("{}", "name=a\nb",
@@ -387,7 +375,6 @@ static void what_cannot_be_carried_is_refused(void **state) {
 /* ---- overrides ------------------------------------------------------------- */
 
 static void overrides_apply_in_order(void **state) {
-    (void)state;
     smoe_spec s = specs_good("train: {steps: 5}", "train.steps=600", "train.steps=700",
                              "data.augment={randaugment: {n: 2, m: 9}, flip: on}");
     assert_int_equal(s.train.steps, 700);
@@ -415,13 +402,11 @@ static void overrides_apply_in_order(void **state) {
 
 /* A mistake in a file remains one, even if an override replaces the value. */
 static void an_override_does_not_excuse_the_file(void **state) {
-    (void)state;
     specs_wrong("train: {steps: ten}", "train.steps=10",
                 "t:1:16: train.steps: expected a whole number, found 'ten'");
 }
 
 static void the_closest_to_the_user_is_blamed(void **state) {
-    (void)state;
     specs_wrong("model: {patch_size: 4}", "data.image_size=30",
                 "override data.image_size=30: data.image_size: patches of 4 do not divide an image "
                 "of 30: use a divisor of it");
@@ -433,7 +418,6 @@ static void the_closest_to_the_user_is_blamed(void **state) {
 /* ---- limits ---------------------------------------------------------------- */
 
 static void absurd_input_is_refused(void **state) {
-    (void)state;
     enum { MIB = 1 << 20 };
     smoe_err err;
     smoe_spec spec;
@@ -473,7 +457,6 @@ static void absurd_input_is_refused(void **state) {
 /* Writers open a section once, so its rows must stand together, and a section's name is never a
  * key too. */
 static void rows_of_a_section_stand_together(void **state) {
-    (void)state;
     for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         assert_int_equal(smoe_schema_find(smoe_schema[i].key), i);
         assert_int_equal(smoe_schema_section(smoe_schema[i].key), -1);
@@ -493,7 +476,6 @@ static void rows_of_a_section_stand_together(void **state) {
 
 /* Choices are in the order of the enum: the last one has the highest number. */
 static void choices_follow_their_enums(void **state) {
-    (void)state;
     smoe_spec s =
         specs_good("data: {source: idx, path: x, augment: {crop: inception}}\n"
                    "model: {head: map, position: sincos2d, gelu: tanh,\n"
@@ -547,7 +529,6 @@ static void unescape(char *text) {
 }
 
 static void the_man_page_is_the_table(void **state) {
-    (void)state;
     char *page = scratch_read("man/smoe-spec.5", NULL);
     smoe_key_words k;
     size_t entries = 0, rows = 0;
@@ -567,7 +548,6 @@ static void the_man_page_is_the_table(void **state) {
 
 /* A resolved spec that ends early, wherever, is refused: the keys behind would be the defaults. */
 static void a_cut_spec_is_refused(void **state) {
-    (void)state;
     smoe_spec first, again;
     smoe_err err = {0};
     static const char *const given = "train: {steps: 12345, batch_size: 8}";

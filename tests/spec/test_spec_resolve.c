@@ -7,23 +7,19 @@
 #include "spec/routers.h"
 #include "spec/schema.h"
 #include "specs.h"
+#include "unit.h"
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- what is resolved ------------------------------------------------------ */
 
 static void variants_are_those_of_the_papers(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         size_t size[4];
@@ -42,7 +38,6 @@ static void variants_are_those_of_the_papers(void **state) {
 }
 
 static void sizes_override_the_variant_s(void **state) {
-    (void)state;
     smoe_spec s = specs_good("model: {variant: B, depth: 4}", NULL, NULL, NULL);
     assert_int_equal(s.model.depth, 4);
     assert_int_equal(s.model.width, 768);
@@ -71,7 +66,6 @@ static void sizes_override_the_variant_s(void **state) {
 }
 
 static void layers_mean_these_blocks(void **state) {
-    (void)state;
     static const struct {
         const char *layers;
         size_t depth;
@@ -113,7 +107,6 @@ static void layers_mean_these_blocks(void **state) {
 
 /* Words count among the MoE blocks, here 1, 3, 5; a list names blocks. */
 static void random_layers_are_some_with_experts(void **state) {
-    (void)state;
     static const struct {
         const char *layers, *map;
     } cases[] = {{"none", "------"},       {"all", "-X-X-X"},     {"last-2", "---X-X"},
@@ -143,7 +136,6 @@ static void random_layers_are_some_with_experts(void **state) {
 }
 
 static void router_random_is_tokens_choice(void **state) {
-    (void)state;
     smoe_spec s = specs_good(CHOICE, "model.moe.router=random", NULL, NULL);
     assert_string_equal(s.model.moe.router, "tokens-choice");
     assert_string_equal(s.model.moe.random.layers, "all");
@@ -153,7 +145,6 @@ static void router_random_is_tokens_choice(void **state) {
 }
 
 static void slots_follow_from_one_of_three_keys(void **state) {
-    (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 1);
     smoe_spec_free(&s);
@@ -176,7 +167,6 @@ static void slots_follow_from_one_of_three_keys(void **state) {
 
 /* 196 tokens among 64 experts, some of which get 4: round(196/64) = 3 would be too few. */
 static void identity_without_slots_has_what_it_needs(void **state) {
-    (void)state;
     smoe_spec s = specs_good("data: {image_size: 224}\n"
                              "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0, "
                              "capacity: 0.1}}",
@@ -189,7 +179,6 @@ static void identity_without_slots_has_what_it_needs(void **state) {
 }
 
 static void capacity_rounds_half_to_even(void **state) {
-    (void)state;
     smoe_moe_spec moe = {
         .experts = 32, .choice.capacity = {.item = {1}}, .choice.capacity_multiple_of = 1};
     assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 1), 24); /* 24.5 */
@@ -208,7 +197,6 @@ static void capacity_rounds_half_to_even(void **state) {
 
 /* 4x4 patches of two images and more; the shape of a layer by the family of its router. */
 static void shapes_of_layers(void **state) {
-    (void)state;
     static const char text[] = "data: {source: shapes, image_size: 32}\n"
                                "model: {patch_size: 8, moe: {layers: all, experts: 5, k: 2, "
                                "slots_per_expert: 3, group_images: 4, capacity: 0.5}}\n"
@@ -249,7 +237,6 @@ static void shapes_of_layers(void **state) {
 }
 
 static void tokens_count_the_class_token(void **state) {
-    (void)state;
     smoe_spec s = specs_good("data: {image_size: 224}\nmodel: {patch_size: 16}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_tokens(&s), 196);
     s.model.head = SMOE_HEAD_TOKEN;
@@ -262,7 +249,6 @@ static void tokens_count_the_class_token(void **state) {
 /* Defaults adapt to short runs and small batches; given values do not (fixtures warmup and
  * groups). */
 static void defaults_fit_the_run(void **state) {
-    (void)state;
     smoe_spec s = specs_good("train: {steps: 50, batch_size: 12}", NULL, NULL, NULL);
     assert_int_equal(s.train.schedule.warmup.steps, 5);
     assert_int_equal(s.train.schedule.cooldown.steps, 10);
@@ -279,7 +265,6 @@ static void defaults_fit_the_run(void **state) {
 /* Shares refer to the steps in use. A number in the file gives way to an override of the steps,
  * but not one that is set by an override too. */
 static void spans_follow_the_steps(void **state) {
-    (void)state;
     const char *shares = "train: {steps: 1000, schedule: {warmup: 0.05, cooldown: 2e-1}}";
     smoe_spec s = specs_good(shares, NULL, NULL, NULL);
     assert_int_equal(s.train.schedule.warmup.steps, 50);
@@ -326,7 +311,6 @@ static void spans_follow_the_steps(void **state) {
 
 /* The largest that fits, and keys that only choice routers use. */
 static void largest_values_that_fit(void **state) {
-    (void)state;
     static const char *const texts[] = {
         "train: {steps: 10, schedule: {name: rsqrt, warmup: 4, cooldown: 6}}",
         "train: {steps: 10, schedule: {name: cosine, warmup: 9}}",
@@ -338,7 +322,6 @@ static void largest_values_that_fit(void **state) {
 }
 
 static void trained_models_are_not_asked_about_training(void **state) {
-    (void)state;
     smoe_spec_text text =
         specs_text("model: {moe: {router: tokens-choice, group_images: 12}}\n"
                    "train: {batch_size: 16, steps: 50, schedule: {warmup: 40, cooldown: 40}}");
@@ -374,7 +357,6 @@ static void trained_models_are_not_asked_about_training(void **state) {
     "  experts: 4, k: [2, 1], capacity: [0.5, 1.5]}}"
 
 static void numbers_for_each_layer(void **state) {
-    (void)state;
     smoe_spec s = specs_good(LISTED, NULL, NULL, NULL);
     const smoe_moe_spec *moe = &s.model.moe;
     assert_int_equal(smoe_moe_k(moe, 1), 2);
@@ -435,7 +417,6 @@ static void numbers_for_each_layer(void **state) {
     "balance: superclass, superclasses: [3, 0, 0, 1, 2, 2]}}\ntrain: {steps: 10}"
 
 static void superclasses_of_classes(void **state) {
-    (void)state;
     smoe_spec s = specs_good(TAUGHT, NULL, NULL, NULL);
     static const size_t listed[] = {3, 0, 0, 1, 2, 2},
                         consecutive[] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 3};
@@ -487,7 +468,6 @@ static void superclasses_of_classes(void **state) {
 }
 
 static void origins_are_told(void **state) {
-    (void)state;
     smoe_spec s = specs_good("seed: 7\nmodel: {variant: Ti}\ntrain: {steps: 10}",
                              "train.batch_size=16", "model.moe.router=tokens-choice", NULL);
     char *text = specs_yaml(&s, true);
@@ -529,7 +509,7 @@ static char *at(const place *p, const char *name) {
     return found;
 }
 
-static int make_place(void **state) {
+static int place_setup(void **state) {
     static const char *const folders[] = {"specs", "store", "cwd"};
     static const char *const files[] = {"specs/run.yaml", "specs/near", "store/far", "cwd/here"};
     static const char text[] = "data: {source: idx, path: near}";
@@ -547,7 +527,7 @@ static int make_place(void **state) {
     return chdir(scratch_path(&p->scratch, path, "cwd"));
 }
 
-static int remove_place(void **state) {
+static int place_teardown(void **state) {
     place *p = *state;
     unsetenv("SMOE_DATA");
     int status = chdir(p->old);
@@ -654,7 +634,6 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
 
 /* All spellings of a list mean the same; what is written is read back, as YAML and JSON. */
 static void groups_read_back(void **state) {
-    (void)state;
     static const char right[] =
         "[{match: \"*.phi\", lr: 0.1, decay: 0}, {match: \"a\\\\b\\\"\", frozen: true}]";
     static const char flow[] = "train.optimizer.groups=[{\"decay\": 0, match: '*.phi', lr: 1e-1},"
@@ -685,7 +664,6 @@ static void groups_read_back(void **state) {
 
 /* All digits of a number in a list are kept. */
 static void groups_keep_their_digits(void **state) {
-    (void)state;
     smoe_spec s = specs_good(GROUPS "[{match: a, decay: 0.12345678901234567}]}}", NULL, NULL, NULL);
     char *json = smoe_spec_json(&s);
     smoe_spec again = specs_good(json, NULL, NULL, NULL);
@@ -696,7 +674,6 @@ static void groups_keep_their_digits(void **state) {
 }
 
 static void numbers_or_words(void **state) {
-    (void)state;
     smoe_spec s = specs_good("model: {moe: {phi_std: 0.5, gate_std: lecun, scale_init: sqrt_d}}",
                              NULL, NULL, NULL);
     assert_true(s.model.moe.soft.phi_std == 0.5 && s.model.moe.choice.gate_std == SMOE_WORD &&
@@ -721,7 +698,6 @@ static smoe_spec profiled(const char *text, const char *profile, const char *ass
 
 /* Default, profile, file, command line; and read again without the profile. */
 static void a_profile_stands_before_the_file(void **state) {
-    (void)state;
     smoe_spec s = profiled("model: {moe: {router: experts-choice, capacity_rounding: round}}",
                            "vmoe", "model.moe.capacity_multiple_of=2");
     assert_int_equal(s.model.moe.soft.l2_eps, SMOE_L2_VMOE);
@@ -751,7 +727,6 @@ static void a_profile_stands_before_the_file(void **state) {
 
 /* Every profile gives every key once, with a valid value; the page has them as a table. */
 static void profiles_are_whole(void **state) {
-    (void)state;
     char *page = scratch_read("man/smoe-spec.5", NULL);
     for (size_t i = 0; i < SMOE_PROFILES; i += 2) {
         const smoe_profile_entry *paper = &smoe_profiles[i], *vmoe = paper + 1;
@@ -801,10 +776,9 @@ int main(void) {
         cmocka_unit_test(a_profile_stands_before_the_file),
         cmocka_unit_test(profiles_are_whole),
         cmocka_unit_test(numbers_for_each_layer),
-        cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(a_missing_path_names_the_places, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(a_resolved_spec_finds_its_data_from_anywhere, make_place,
-                                        remove_place),
+        unit_test_with(data_is_looked_for_in_this_order, place),
+        unit_test_with(a_missing_path_names_the_places, place),
+        unit_test_with(a_resolved_spec_finds_its_data_from_anywhere, place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,15 @@
 #include "run_folder.h"
 #include "tensors/safetensors.h"
 #include "tensors/params_io.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <cmocka.h>
 
 static void assert_link(const run_folder *r, const char *name, const char *want) {
     char path[SCRATCH_PATH], target[64] = "";
@@ -395,7 +392,6 @@ static void test_checksums(void **state) {
 /* The checksum depends neither on the pieces that are summed in parallel, nor on the order of
  * the tensors. */
 static void test_crc_of_large_tensors(void **state) {
-    (void)state;
     enum { BYTES = (1 << 20) + 77 };
     unsigned char *bytes = malloc(BYTES);
     uLong sum = 0;
@@ -474,7 +470,7 @@ static void test_locate(void **state) {
     not_located(r, folder, NULL, SMOE_DATA, "damaged: ");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
+#define TEST(name) unit_test_with(name, run_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,8 +1,7 @@
 /* Neither SIGKILL nor a full disk destroys a checkpoint of a run. */
 #include "run_folder.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* A write that fails in the middle of a checkpoint. */
 static void test_file_limit(void **state) {
@@ -202,7 +200,7 @@ static void test_killed_at_any_moment(void **state) {
     assert_tidied(r, step);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
+#define TEST(name) unit_test_with(name, run_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

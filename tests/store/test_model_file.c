@@ -6,13 +6,11 @@
 #include "scratch.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static smoe_safetensors *opened(const char *path) {
     smoe_safetensors *file;
@@ -265,7 +263,7 @@ static void test_mapped_refusals(void **state) {
     models_free(&r);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+#define TEST(name) unit_test_with(name, scratch)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -5,16 +5,14 @@
 #include "base/file.h"
 #include "math/kernels.h"
 #include "store/env.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* Opening fails with this code and a message that contains this text. */
 static void refused(run_folder *r, smoe_run_mode mode, smoe_code code, const char *message) {
@@ -554,7 +552,7 @@ static void test_metrics_missing(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
+#define TEST(name) unit_test_with(name, run_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

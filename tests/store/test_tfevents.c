@@ -1,20 +1,16 @@
 /* Event files, read by a separate reader in this test: lengths, checksums, fields. */
 #include "store/tfevents.h"
 #include "scratch.h"
+#include "unit.h"
 
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The check value published with the polynomial, and the zeros of RFC 3720. */
 static void crc(void **state) {
-    (void)state;
     static const uint8_t zeros[32];
     assert_int_equal(smoe_crc32c("123456789", 9), 0xe3069283);
     assert_int_equal(smoe_crc32c(zeros, 32), 0x8a9136aa);
@@ -106,7 +102,6 @@ static char *read_file(scratch *dir, const char *folder, const uint8_t *record[8
 }
 
 static void events(void **state) {
-    (void)state;
     scratch dir;
     scratch_make(&dir);
     char path[SCRATCH_PATH];
@@ -178,7 +173,6 @@ static void events(void **state) {
 
 /* Two writers in the same second have separate files. */
 static void files_of_their_own(void **state) {
-    (void)state;
     scratch dir;
     scratch_make(&dir);
     smoe_tfevents *a, *b;

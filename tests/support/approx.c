@@ -1,12 +1,8 @@
 /* See approx.h. */
 #include "approx.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 void approx_check(double x, double right, double tolerance, const char *what, const char *file,
                   int line) {

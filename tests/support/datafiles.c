@@ -1,10 +1,8 @@
 /* See datafiles.h. */
 #include "datafiles.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <archive.h>
 #include <archive_entry.h>
 #include <locale.h>
@@ -16,7 +14,6 @@
 #include <turbojpeg.h>
 #include <webp/encode.h>
 #include <zlib.h>
-#include <cmocka.h>
 
 smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size, size_t channels) {
     smoe_spec spec = {0};

@@ -1,14 +1,11 @@
 /* Sample image folders; see folders.h. */
 #include "folders.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
 datafile folders_picture(const char *name, size_t width, size_t height, size_t channels,
                          unsigned seed) {

@@ -1,15 +1,13 @@
 /* See gradcheck.h. */
 #include "gradcheck.h"
+#include "unit.h"
 
 #include "base/rng.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static double preset(double x, double otherwise) {
     return x > 0 ? x : otherwise;
@@ -174,7 +172,6 @@ uint64_t gradcheck_model_mark(const smoe_model *model) {
 }
 
 void gradcheck_skipped(void **state) {
-    (void)state;
     puts("gradients are compared in double precision, FLAVOUR=f64");
     skip();
 }

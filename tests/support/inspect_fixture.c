@@ -2,13 +2,11 @@
 #include "inspect_fixture.h"
 #include "gradcheck.h"
 #include "models.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 void inspect_fixture_open(inspect_fixture *x, const char *keys, size_t images, size_t batch) {
     char all[1024];

@@ -1,14 +1,12 @@
 /* See isas.h. */
 #include "isas.h"
+#include "unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 const char *const isas_all[] = {"base", "v3", "v4", "v4-bf16", "amx", NULL};
 
@@ -30,7 +28,6 @@ static void run(const char *isa) {
 }
 
 void isas_run_again(void **state) {
-    (void)state;
     const char *forced = getenv("SMOE_ISA"), *here = smoe_kernels_get()->isa;
     if (forced) {
         assert_string_equal(here, forced);

@@ -1,13 +1,11 @@
 /* See models.h. */
 #include "models.h"
 #include "gradcheck.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 const char models_base[] =
     "seed: 3\n"

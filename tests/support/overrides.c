@@ -1,11 +1,9 @@
 /* See overrides.h. */
 #include "overrides.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 void overrides_set(overrides *list, const char *fmt, ...) {
     assert_true(list->count < OVERRIDES);

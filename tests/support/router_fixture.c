@@ -2,13 +2,11 @@
 #include "router_fixture.h"
 #include "gradcheck.h"
 #include "models.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 void router_fixture_reserve(router_fixture *r) {
     smoe_err err;

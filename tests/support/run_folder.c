@@ -1,15 +1,13 @@
 /* See run_folder.h. */
 #include "run_folder.h"
 #include "specs.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
 void run_folder_params(smoe_params *p, int slabs) {
     smoe_err err = {0};

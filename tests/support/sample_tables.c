@@ -2,14 +2,11 @@
  * x 2 patches; blocks 1 and 3 have 2 experts, in the soft run with 2 slots each. The choice run
  * has a class token, hence 5 tokens. */
 #include "sample_tables.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* A row that starts with the run and the block. */
 #define PUT(frame, who, where, ...) \

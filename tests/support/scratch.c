@@ -1,9 +1,7 @@
 /* See scratch.h. Uses nothing from the library, since it helps to test it. */
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -11,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 void scratch_make(scratch *s) {
     const char *tmp = getenv("TMPDIR");

@@ -1,11 +1,8 @@
 /* See specs.h. */
 #include "specs.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 smoe_spec specs_good(const char *text, const char *a, const char *b, const char *c) {
     smoe_err err;

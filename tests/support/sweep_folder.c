@@ -3,12 +3,9 @@
 #include "sweep/sweep_plan.h"
 #include "sweep/evaluations.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 int sweep_folder_setup(void **state) {
     sweep_folder *w = calloc(1, sizeof *w);

@@ -4,15 +4,13 @@
 #include "train/optim.h"
 #include "train/schedule.h"
 #include "tensors/params_io.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static void take(double seconds) {
     if (seconds > 0) usleep((useconds_t)(seconds * 1e6));

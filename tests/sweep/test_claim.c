@@ -3,9 +3,8 @@
 #include "base/clock.h"
 #include "sweep/claim.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static int take(smoe_claim *claim, const char *path, smoe_claim_seen *seen) {
     smoe_err err;
@@ -182,13 +180,12 @@ static void many_take_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_process_holds_a_claim, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_worker_keeps_the_claim, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(another_machine_is_believed_for_a_lease, scratch_setup,
-                                        scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_lost_file_comes_back, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_full_disk, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(many_take_turns, scratch_setup, scratch_teardown),
+        unit_test_with(one_process_holds_a_claim, scratch),
+        unit_test_with(a_worker_keeps_the_claim, scratch),
+        unit_test_with(another_machine_is_believed_for_a_lease, scratch),
+        unit_test_with(a_lost_file_comes_back, scratch),
+        unit_test_with(a_full_disk, scratch),
+        unit_test_with(many_take_turns, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

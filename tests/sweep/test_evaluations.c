@@ -8,16 +8,14 @@
 #include "specs.h"
 #include "sweep/evaluations.h"
 #include "sweep/results.h"
+#include "unit.h"
 
 #include <glob.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define TRAINED                                                                  \
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
@@ -81,7 +79,6 @@ static void points_are_every_combination(void **state) {
 
 /* All mistakes are reported before anything runs. */
 static void impossible_points_are_named(void **state) {
-    (void)state;
     smoe_sweep sweep;
     smoe_err err;
     assert_int_equal(sweep_folder_plan(&sweep,
@@ -131,7 +128,6 @@ static void impossible_points_are_named(void **state) {
 
 /* Points that are the same in every cell, however their values are written. */
 static void points_occur_once(void **state) {
-    (void)state;
     smoe_sweep sweep;
     smoe_err err;
     assert_int_equal(sweep_folder_plan(&sweep,
@@ -275,7 +271,6 @@ static void a_metric_on_the_x_axis(void **state) {
 
 /* Every spec of experiments/, at the papers' scale too: all its trials and points are valid. */
 static void experiments_expand(void **state) {
-    (void)state;
     glob_t files;
     size_t trials = 0, points = 0;
     assert_int_equal(glob("experiments/*.yaml", 0, NULL, &files), 0);
@@ -297,7 +292,7 @@ static void experiments_expand(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
+#define TEST(name) unit_test_with(name, sweep_folder)
     const struct CMUnitTest tests[] = {TEST(points_are_every_combination),
                                        TEST(impossible_points_are_named),
                                        TEST(points_occur_once),

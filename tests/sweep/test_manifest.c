@@ -3,18 +3,15 @@
 #include "raw_safetensors.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {experts: 4}}\n"
 
@@ -274,7 +271,7 @@ static void outcomes_are_kept(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
+#define TEST(name) unit_test_with(name, sweep_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -12,23 +12,19 @@
 #include "vit/model.h"
 #include "data/loader.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {experts: 4}}\n"
 
 /* ---- the section ----------------------------------------------------------------------------- */
 
 static void the_section_is_read(void **state) {
-    (void)state;
     smoe_spec s =
         specs_good("sweep:\n"
                    "  grid: {model.moe.experts: [2, 4], model.moe.layers: [none, [1, 2]]}\n"
@@ -55,7 +51,6 @@ static void the_section_is_read(void **state) {
 }
 
 static void mistakes_in_the_section(void **state) {
-    (void)state;
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
@@ -88,7 +83,6 @@ static void mistakes_in_the_section(void **state) {
 }
 
 static void the_evaluations_are_read(void **state) {
-    (void)state;
     smoe_spec s =
         specs_good("sweep:\n"
                    "  evaluate:\n"
@@ -116,7 +110,6 @@ static void the_evaluations_are_read(void **state) {
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 static void the_command_line_beats_the_section(void **state) {
-    (void)state;
     smoe_spec s = specs_good("sweep: {grid: {model.moe.experts: [2, 4], train.steps: [1, 2]}, "
                              "zip: {train.log_every: [1, 2], train.keep: [3, 4]}, seeds: [0, 1]}",
                              NULL, NULL, NULL);
@@ -196,7 +189,6 @@ static const char grid[] =
     "seeds: [0, 1]}\n";
 
 static void trials_are_every_combination(void **state) {
-    (void)state;
     smoe_sweep sweep = sweep_folder_trials(grid);
     assert_int_equal(sweep.trials, 8);
     assert_int_equal(sweep.columns, 3);
@@ -217,7 +209,6 @@ static void trials_are_every_combination(void **state) {
 
 /* A seed that changes together with another key is an axis of both. */
 static void seeds_may_be_zipped(void **state) {
-    (void)state;
     smoe_sweep sweep =
         sweep_folder_trials(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
     assert_int_equal(sweep.trials, 2);
@@ -228,7 +219,6 @@ static void seeds_may_be_zipped(void **state) {
 
 /* Every digit of a number counts; no value creates a folder. */
 static void trials_are_told_apart(void **state) {
-    (void)state;
     smoe_sweep sweep = sweep_folder_trials(
         SMALL "sweep: {grid: {train.optimizer.lr: [0.12345678, 0.12345679]}}\n");
     assert_non_null(strstr(sweep.trial[0].spec, "\"lr\":0.12345678"));
@@ -242,7 +232,6 @@ static void trials_are_told_apart(void **state) {
 
 /* A trial occurs once, however its values are spelt. */
 static void the_same_trial_twice_is_refused(void **state) {
-    (void)state;
     smoe_sweep sweep;
     smoe_err err;
     assert_int_equal(expand(&sweep,
@@ -268,7 +257,6 @@ static const char invalid[] =
           "train: {batch_size: 8}\n";
 
 static void invalid_trials_are_all_named(void **state) {
-    (void)state;
     smoe_sweep sweep;
     smoe_err err;
     assert_int_equal(expand(&sweep, invalid, false, &err), -1);
@@ -392,7 +380,6 @@ static void axes_name_the_split(void **state) {
 }
 
 static void powers_are_recognised(void **state) {
-    (void)state;
     double powers[] = {8, 2, 4, 2, 1}, steps[] = {10, 20, 30, 40}, two[] = {1, 100},
            zero[] = {0, 1, 10}, thirds[] = {1e-4, 3e-4, 1e-3};
     assert_true(smoe_results_powers(powers, 5));
@@ -445,7 +432,6 @@ static void a_run_is_measured_from_its_metrics(void **state) {
 /* Records of version 0.1.0, before evaluations named their split: eval.split was val, and the
  * run was resumed after step 8. */
 static void an_older_run_is_measured(void **state) {
-    (void)state;
     smoe_err err;
     json_t *r = smoe_trial_measure("tests/store/old-run", 16, 8, &err);
     static const struct {
@@ -472,7 +458,6 @@ static void an_older_run_is_measured(void **state) {
 static const char all_routers[] = "soft,soft-uniform,uniform-soft,uniform,identity,dense";
 
 static void rows_of_an_ablation(void **state) {
-    (void)state;
     static const char text[] = "data: {image_size: 16}\n" SMALL; /* 16 tokens, 4 experts, 1 slot */
     smoe_spec_text from = specs_text(text);
     smoe_spec spec;
@@ -566,7 +551,6 @@ static void same_batches(const smoe_spec *a, const smoe_spec *b) {
 /* What makes the rows comparable in pairs: the same seed, the same order of the data, the same
  * initial values outside the MoE layers. */
 static void rows_of_one_seed_start_alike(void **state) {
-    (void)state;
     static const char text[] =
         "data: {image_size: 16, limit: 50}\ntrain: {batch_size: 8, steps: 9}\n" SMALL;
     smoe_spec soft = specs_good(text, "seed=3", NULL, NULL);
@@ -595,23 +579,17 @@ int main(void) {
         cmocka_unit_test(mistakes_in_the_section),
         cmocka_unit_test(the_evaluations_are_read),
         cmocka_unit_test(the_command_line_beats_the_section),
-        cmocka_unit_test_setup_teardown(trials_are_every_combination, sweep_folder_setup,
-                                        sweep_folder_teardown),
-        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, sweep_folder_setup,
-                                        sweep_folder_teardown),
+        unit_test_with(trials_are_every_combination, sweep_folder),
+        unit_test_with(seeds_may_be_zipped, sweep_folder),
         cmocka_unit_test(trials_are_told_apart),
         cmocka_unit_test(the_same_trial_twice_is_refused),
-        cmocka_unit_test_setup_teardown(invalid_trials_are_all_named, sweep_folder_setup,
-                                        sweep_folder_teardown),
-        cmocka_unit_test_setup_teardown(results_by_hand, sweep_folder_setup, sweep_folder_teardown),
-        cmocka_unit_test_setup_teardown(axes_name_the_split, sweep_folder_setup,
-                                        sweep_folder_teardown),
+        unit_test_with(invalid_trials_are_all_named, sweep_folder),
+        unit_test_with(results_by_hand, sweep_folder),
+        unit_test_with(axes_name_the_split, sweep_folder),
         cmocka_unit_test(powers_are_recognised),
         cmocka_unit_test(an_older_run_is_measured),
-        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, sweep_folder_setup,
-                                        sweep_folder_teardown),
-        cmocka_unit_test_setup_teardown(rows_of_an_ablation, sweep_folder_setup,
-                                        sweep_folder_teardown),
+        unit_test_with(a_run_is_measured_from_its_metrics, sweep_folder),
+        unit_test_with(rows_of_an_ablation, sweep_folder),
         cmocka_unit_test(rows_of_one_seed_start_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

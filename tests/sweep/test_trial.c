@@ -5,14 +5,12 @@
 #include "sweep/trial_run.h"
 #include "tensors/npy.h"
 #include "sweep/trial.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const char two_steps[] =
     "name: c\ndata: {image_size: 8, limit: 8}\n"
@@ -47,7 +45,6 @@ static void assert_outcomes(const smoe_sweep *sweep, size_t i) {
 /* A manifest of a version without some keys has the same trials as one with their defaults, but not
  * with other values. */
 static void keys_that_were_added(void **state) {
-    (void)state;
     smoe_sweep sweep = sweep_folder_trials(two_steps);
     json_t *spec = json_loads(sweep.trial[0].spec, 0, NULL);
     smoe_trial was = {.name = (char[]){"0"}};
@@ -96,8 +93,7 @@ static void stopped_then_done(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_that_were_added),
-        cmocka_unit_test_setup_teardown(stopped_then_done, sweep_folder_setup,
-                                        sweep_folder_teardown),
+        unit_test_with(stopped_then_done, sweep_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

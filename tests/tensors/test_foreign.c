@@ -9,13 +9,11 @@
 #include "tensors/foreign.h"
 #include "tensors/foreign_parts.h"
 #include "zipfile.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { D = 8, HEADS = 2, EACH = D / HEADS, H = 12, BLOCKS = 2, P = 2, C = 3, T = 4, N = 5 };
 
@@ -747,7 +745,6 @@ static void names_of_others(void **state) {
         {"heads.head.weight", "head.weight"},
     };
     char to[SMOE_FOREIGN_NAME];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!smoe_foreign_rule_of(rows[i][0], to)) fail_msg("no rule for %s", rows[i][0]);
         assert_string_equal(to, rows[i][1]);

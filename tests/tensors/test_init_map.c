@@ -6,15 +6,12 @@
 #include "scratch.h"
 #include "tensors/init_map.h"
 #include "tensors/params_io.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
@@ -45,7 +42,6 @@ static void resized(real *out, const float *values, size_t to, size_t from, size
 /* Two by two patches of two numbers become three by three: corners are kept, edges are means of
  * two, the centre is the mean of four. A class token's position comes first. */
 static void by_hand(void **state) {
-    (void)state;
     static const float two[] = {1, 10, 3, 20, 5, 40, 11, 90};
     static const real three[] = {1, 10, 2, 15, 3, 20, 3, 25, 5, 40, 7, 55, 5, 40, 8, 65, 11, 90};
     real out[2 * 10];
@@ -77,7 +73,6 @@ static void by_hand(void **state) {
  * every grid. Rounding: of the four numbers whose mean is the result, and of the result, half an
  * ulp of floats below 8 each. */
 static void planes_stay_planes(void **state) {
-    (void)state;
     enum { MOST = 15, D = 300 };
     static float in[MOST * MOST * D];
     static real out[MOST * MOST * D];
@@ -322,7 +317,7 @@ static void second_head(void **state) {
     smoe_params_free(&here);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+#define TEST(name) unit_test_with(name, scratch)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

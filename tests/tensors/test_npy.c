@@ -1,15 +1,12 @@
 /* .npy files against headers written out by hand from the format's description. */
 #include "scratch.h"
 #include "tensors/npy.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* Writes a file and compares it: magic and version, length 118 (so 128 in all), dictionary,
  * spaces, newline, data. */
@@ -151,14 +148,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_matrix_f4, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_vector_i8, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_many_axes, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_changed, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_refused, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, scratch_setup,
-                                        scratch_teardown),
+        unit_test_with(test_matrix_f4, scratch),
+        unit_test_with(test_vector_i8, scratch),
+        unit_test_with(test_scalar_and_empty_f8, scratch),
+        unit_test_with(test_many_axes, scratch),
+        unit_test_with(test_changed, scratch),
+        unit_test_with(test_refused, scratch),
+        unit_test_with(test_failures_keep_the_old_file, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

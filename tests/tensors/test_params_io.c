@@ -5,16 +5,13 @@
 #include "tensors/safetensors.h"
 #include "tensors/params_io.h"
 #include "tensors/init_map.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* The table of the ViT that tests/interop/layout.py describes, written out here again. */
 static void vit(smoe_params *p, bool token) {
@@ -156,7 +153,6 @@ static int load_small(smoe_params *p, const char *header, const void *data, size
 }
 
 static void test_params_faults_in_one_pass(void **state) {
-    (void)state;
     static const char zeros[64];
     smoe_params p = {0};
     small(&p);
@@ -184,7 +180,6 @@ static void test_params_faults_in_one_pass(void **state) {
 }
 
 static void test_params_partial_and_types(void **state) {
-    (void)state;
     smoe_params p = {0};
     small(&p);
     smoe_err err = {0};
@@ -207,7 +202,6 @@ static void test_params_partial_and_types(void **state) {
 
 /* Starting from another task: the classifier of three classes is not loaded, the norm is. */
 static void test_params_another_head(void **state) {
-    (void)state;
     smoe_params p = {0};
     size_t w[] = {2, 1};
     smoe_params_add(&p, (smoe_param_kind){SMOE_PARAM_HEAD, 7, 0}, 2, w, "head.weight");
@@ -232,7 +226,6 @@ static void test_params_another_head(void **state) {
 
 /* A head is loaded as a whole or not at all; one with another width is an error. */
 static void test_params_whole_head(void **state) {
-    (void)state;
     smoe_params p = {0};
     smoe_params_add(&p, (smoe_param_kind){SMOE_PARAM_HEAD, 7, 0}, 2, (size_t[]){2, 1},
                     "head.weight");
@@ -400,7 +393,7 @@ static void test_others_read_our_files(void **state) {
     if (!layout("check", path, "12")) skip();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+#define TEST(name) unit_test_with(name, scratch)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -5,10 +5,8 @@
 #include "raw_safetensors.h"
 #include "scratch.h"
 #include "tensors/safetensors.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +14,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 #include <xxhash.h>
 
 /* ---- reading ---- */
 
 static void test_reads_by_hand(void **state) {
-    (void)state;
     /* The header has 169 bytes, so the data starts at an odd place. b lies before a. */
     static const char header[] =
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[3,11]},"
@@ -64,7 +60,6 @@ static void test_reads_by_hand(void **state) {
 }
 
 static void test_every_type_of_the_format(void **state) {
-    (void)state;
     static const struct {
         const char *type;
         size_t bytes; /* of 8 elements */
@@ -101,7 +96,6 @@ static void test_every_type_of_the_format(void **state) {
     "{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]}"
 
 static void test_refusals(void **state) {
-    (void)state;
     static const struct {
         const char *header;
         size_t data;
@@ -179,7 +173,6 @@ static void test_refusals(void **state) {
 }
 
 static void test_lengths(void **state) {
-    (void)state;
     static const struct {
         const char bytes[12];
         size_t size;
@@ -208,7 +201,6 @@ static void test_lengths(void **state) {
 }
 
 static void test_all_bad_tensors_in_one_pass(void **state) {
-    (void)state;
     size_t size;
     char *bytes =
         raw_safetensors_file("{\"a\":{\"dtype\":\"F31\"},\"b\":{\"dtype\":\"F32\",\"shape\":[-1]},"
@@ -264,7 +256,6 @@ static real convert_one(smoe_dtype dtype, const void *data) {
 }
 
 static void test_half_patterns(void **state) {
-    (void)state;
     static const struct {
         uint16_t half;
         uint32_t single;
@@ -292,7 +283,6 @@ static void test_half_patterns(void **state) {
 
 /* All 65536 against the definition: (-1)^s 2^(e-15) (1 + f/1024), or f 2^-24 where e = 0. */
 static void test_every_half(void **state) {
-    (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         uint16_t raw[4] = {(uint16_t)h};
         int e = h >> 10 & 31, f = h & 1023;
@@ -307,7 +297,6 @@ static void test_every_half(void **state) {
 }
 
 static void test_bfloat_single_double_patterns(void **state) {
-    (void)state;
     static const uint16_t bf16[] = {0x0000, 0x8000, 0x3f80, 0xc0a0, 0x0001, 0x807f,
                                     0x7f7f, 0x7f80, 0xff80, 0x7fc1, 0xffff};
     for (size_t i = 0; i < sizeof bf16 / sizeof *bf16; i++) {
@@ -463,7 +452,7 @@ static void test_write_failures(void **state) {
     assert_int_equal(scratch_entries(((scratch *)*state)->dir), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+#define TEST(name) unit_test_with(name, scratch)
 
 /* ---- digests ---- */
 
@@ -507,7 +496,6 @@ static void test_every_bit_is_covered(void **state) {
 
 /* A foreign file has no digest, and is accepted. */
 static void test_a_file_without_a_digest(void **state) {
-    (void)state;
     size_t size;
     char *bytes = raw_safetensors_file("{\"__metadata__\":{\"k\":\"v\"}}", NULL, 0, &size);
     smoe_safetensors *file;

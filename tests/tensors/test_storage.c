@@ -4,14 +4,11 @@
  * (rounded once). NaN, infinities, and values out of range.
  */
 #include "tensors/safetensors.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* The value of bit pattern i of a narrow type, by definition: sign, exponent, fraction. */
 static double value_of(smoe_dtype type, unsigned i) {
@@ -38,7 +35,6 @@ static int store_float(smoe_dtype type, float x) {
 }
 
 static void test_nearest(void **state) {
-    (void)state;
     static const smoe_dtype types[] = {SMOE_DTYPE_F16, SMOE_DTYPE_BF16};
     for (size_t k = 0; k < 2; k++)
         for (unsigned i = 0; i < 0xffff; i++) {
@@ -62,7 +58,6 @@ static void test_nearest(void **state) {
 }
 
 static void test_edges(void **state) {
-    (void)state;
     static const struct {
         smoe_dtype type;
         double from;
@@ -96,7 +91,6 @@ static void test_edges(void **state) {
 
 /* The same type is a copy, signalling NaN included; double to single rounds to nearest. */
 static void test_copies_and_singles(void **state) {
-    (void)state;
     const uint32_t singles[] = {0x7f800001, 0xff800000, 0x00000001, 0x80000000};
     const uint16_t halves[] = {0x7c01, 0xfc00, 0x0001, 0x3c00};
     uint32_t wide[4];
@@ -120,7 +114,6 @@ static void test_copies_and_singles(void **state) {
 
 /* The first invalid element is named, wherever it lies. */
 static void test_finds_the_first(void **state) {
-    (void)state;
     enum { N = 5000 };
     float *x = calloc(N, sizeof *x);
     uint16_t *out = calloc(N, sizeof *out);

@@ -2,17 +2,14 @@
 #include "text/clean.h"
 #include "text/tokenizer.h"
 #include "scratch.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { START = 256, END = 257 };
 
 static void bytes(void **state) {
-    (void)state;
     smoe_spec spec = {.text = {.tokenizer = (char *)"bytes", .context = 6}};
     smoe_tokenizer *t;
     uint32_t ids[6];
@@ -30,7 +27,6 @@ static void bytes(void **state) {
 }
 
 static void vocabularies(void **state) {
-    (void)state;
     smoe_spec spec = {.text = {.tokenizer = (char *)"bytes"}};
     smoe_err err = {0};
     size_t n;
@@ -67,7 +63,6 @@ static void cleaned(void **state) {
 #include "../interop/clean_expected.def"
 #undef CLEAN
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int canonical = 0; canonical < 2; canonical++) {
             char *clean = smoe_clean_text(rows[i].text, canonical);
@@ -246,10 +241,10 @@ int main(void) {
         cmocka_unit_test(bytes),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(cleaned),
-        cmocka_unit_test_setup_teardown(pairs_by_hand, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(pairs_of_long_texts, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(wrong_merges, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(sentence_pieces, scratch_setup, scratch_teardown),
+        unit_test_with(pairs_by_hand, scratch),
+        unit_test_with(pairs_of_long_texts, scratch),
+        unit_test_with(wrong_merges, scratch),
+        unit_test_with(sentence_pieces, scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

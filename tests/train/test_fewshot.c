@@ -10,15 +10,12 @@
 #include "datafiles.h"
 #include "scratch.h"
 #include "specs.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- an independent solution ----------------------------------------------------------------- */
 
@@ -76,7 +73,6 @@ static void fill(double *x, size_t n, uint64_t stream) {
 
 /* X = (1, 2)', Y = (3, 5)': W = (1*3 + 2*5) / (1 + 4 + l2) = 13 / (5 + l2). */
 static void one_input_by_hand(void **state) {
-    (void)state;
     const double X[] = {1, 2}, Y[] = {3, 5};
     smoe_ridge ridge;
     smoe_err err;
@@ -91,7 +87,6 @@ static void one_input_by_hand(void **state) {
 
 /* One row, two inputs: the dual form. X = (3, 4), y = 2: W = X' y / (25 + l2). */
 static void one_row_by_hand(void **state) {
-    (void)state;
     const double X[] = {3, 4}, Y[] = {2};
     smoe_ridge ridge;
     smoe_err err;
@@ -107,7 +102,6 @@ static void one_row_by_hand(void **state) {
 /* More rows than inputs, fewer, equally many: the same as the normal equations at every
  * strength. */
 static void agrees_with_the_normal_equations(void **state) {
-    (void)state;
     static const size_t shape[][3] = {{30, 7, 4}, {6, 19, 3}, {11, 11, 2}, {2, 40, 5}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
         size_t n = shape[s][0], D = shape[s][1], N = shape[s][2];
@@ -193,7 +187,6 @@ static void clouds(real *x, int64_t *label, size_t n, size_t d, size_t N, uint64
 }
 
 static void solving_agrees_with_elimination(void **state) {
-    (void)state;
     static const size_t shape[][3] = {{24, 5, 4}, {8, 12, 4}};
     for (size_t s = 0; s < 2; s++) {
         size_t n = shape[s][0], d = shape[s][1], N = shape[s][2], q = 200, ours[30], theirs[30];
@@ -218,7 +211,6 @@ static void solving_agrees_with_elimination(void **state) {
  * bias column is orthogonal to the feature's, targets are (1,-1) and (-1,1), so the sign of the
  * feature decides at every strength. */
 static void two_points_by_hand(void **state) {
-    (void)state;
     real x[] = {-1, 1}, query[] = {(real)-0.1, (real)0.1, -7, 30};
     int64_t label[] = {0, 1}, asked[] = {0, 1, 0, 1}, wrong[] = {1, 0, 1, 0};
     const smoe_features shots = {x, label, 2}, right = {query, asked, 4}, not = {query, wrong, 4};
@@ -233,7 +225,6 @@ static void two_points_by_hand(void **state) {
 /* Both classes at the same points: targets cancel exactly, and all scores are 0. The lower index
  * wins. */
 static void equal_scores(void **state) {
-    (void)state;
     real x[] = {-1, -1, 1, 1}, query[] = {-1, 0, 3};
     int64_t label[] = {0, 1, 0, 1}, asked[] = {0, 0, 0};
     const smoe_features shots = {x, label, 4}, queries = {query, asked, 3};
@@ -244,7 +235,6 @@ static void equal_scores(void **state) {
 }
 
 static void features_without_values_fail(void **state) {
-    (void)state;
     real x[] = {NAN, 1}, query[] = {0};
     int64_t label[] = {0, 1}, asked[] = {0};
     const smoe_features shots = {x, label, 2}, queries = {query, asked, 1};
@@ -258,7 +248,6 @@ static void features_without_values_fail(void **state) {
 /* ---- draws ----------------------------------------------------------------------------------- */
 
 static void draws_are_balanced_seeded_and_nested(void **state) {
-    (void)state;
     smoe_spec spec = specs_good("data: {source: shapes, image_size: 8}", NULL, NULL, NULL);
     smoe_dataset *set;
     smoe_err err;
@@ -288,7 +277,6 @@ static void draws_are_balanced_seeded_and_nested(void **state) {
 
 /* A class without images is left out. */
 static void empty_classes_are_left_out(void **state) {
-    (void)state;
     smoe_spec spec = specs_good("data: {image_size: 8, classes: 11}", NULL, NULL, NULL);
     smoe_dataset *set;
     smoe_err err;
@@ -304,7 +292,6 @@ static void empty_classes_are_left_out(void **state) {
 }
 
 static void too_few_images_are_named(void **state) {
-    (void)state;
     smoe_spec spec =
         specs_good("data: {limit: 20, image_size: 8}\neval: {fewshot: {shots: [5000]}}",
                    "data.limit=20", NULL, NULL);
@@ -326,7 +313,6 @@ static void too_few_images_are_named(void **state) {
 }
 
 static void no_shots_no_evaluation(void **state) {
-    (void)state;
     smoe_spec spec = specs_good("{}", NULL, NULL, NULL);
     smoe_fewshot *fewshot;
     smoe_err err;
@@ -482,14 +468,12 @@ static void measured_as_defined(const char *text, size_t batch) {
 #define FOLDER "data: {source: image-folder, image_size: 8}\n"
 
 static void a_model_is_measured_as_defined(void **state) {
-    (void)state;
     measured_as_defined(FOLDER TINY, 1);
 }
 
 /* Images share a group if they are neighbours in the order of evaluation, both in the split and
  * among the shots, which are drawn class by class. */
 static void groups_are_formed_along_the_order(void **state) {
-    (void)state;
     static const char choice[] =
         FOLDER "model: {width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 2,\n"
                "  moe: {layers: all, router: experts-choice, experts: 4, capacity: 0.5,\n"
@@ -506,7 +490,6 @@ static void groups_are_formed_along_the_order(void **state) {
 /* A data set other than that of training: the same numbers as if it had been named in `data`,
  * whose own limit and classes are ignored. */
 static void other_data_is_what_data_would_be(void **state) {
-    (void)state;
     subject s = subject_make(tiny, NULL);
     smoe_err err;
     smoe_fewshot *fewshot;
@@ -532,7 +515,6 @@ static void other_data_is_what_data_would_be(void **state) {
 }
 
 static void other_data_needs_a_path(void **state) {
-    (void)state;
     specs_wrong("eval: {fewshot: {data: {source: cifar10}}}", NULL,
                 "t:1:33: eval.fewshot.data.source: eval.fewshot.data.path must say where this data "
                 "is (a folder or archive)");

@@ -1,11 +1,9 @@
 /* The learning-rate finder: on a loss whose fall and growth are known functions of the rate. */
 #include "train/find_rate.h"
 #include "specs.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 /* From 2.3 to 1 with half of the fall at `middle`, and growing from `bound` on. */
 static double loss_at(double rate, double middle, double bound) {
@@ -13,7 +11,6 @@ static double loss_at(double rate, double middle, double bound) {
 }
 
 static void half_of_the_fall_is_found(void **state) {
-    (void)state;
     static const double middle[] = {1e-4, 3e-3, 0.05};
     for (size_t i = 0; i < 3; i++) {
         smoe_spec spec = specs_good("train: {steps: 600, optimizer: {lr: 0.5}}", NULL, NULL, NULL);
@@ -31,7 +28,6 @@ static void half_of_the_fall_is_found(void **state) {
 }
 
 static void rates_end_at_the_highest(void **state) {
-    (void)state;
     smoe_spec spec = specs_good("train: {steps: 600}", NULL, NULL, NULL);
     smoe_find_rate find;
     smoe_find_rate_begin(&find, &spec);

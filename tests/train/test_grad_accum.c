@@ -1,12 +1,10 @@
 /* The tree in which the gradients of pieces are summed: its order, compared with the definition. */
 #include "base/param.h"
 #include "train/grad_accum.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { MOST = 16, SIZE = 48 };
 
@@ -23,7 +21,6 @@ static real tree(size_t first, size_t count, size_t k) {
 }
 
 static void sums_follow_the_tree(void **state) {
-    (void)state;
     for (size_t count = 1; count <= MOST; count *= 2) {
         smoe_params params = {0};
         smoe_grad_accum pieces;
@@ -53,7 +50,6 @@ static void sums_follow_the_tree(void **state) {
 }
 
 static void vectors_are_summed_in_the_same_tree(void **state) {
-    (void)state;
     double x[MOST * 3], want[3];
     for (size_t k = 0; k < 3; k++) {
         double level[MOST];

@@ -6,14 +6,12 @@
 #include "gradcheck.h"
 #include "train/optim.h"
 #include "train/schedule.h"
+#include "unit.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static const double CLOSE = 2e-7; /* weights near 1 in single precision: an ulp or two */
 
@@ -33,7 +31,6 @@ static void assert_rate(const smoe_train_spec *t, size_t step, double share) {
 }
 
 static void constant(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_CONSTANT, 100, 10, 20);
     assert_rate(&t, 0, 1);
     assert_rate(&t, 99, 1);
@@ -42,7 +39,6 @@ static void constant(void **state) {
 /* Warm-up to the peak at the fourth step, then down linearly from (steps - 4)/(steps - 4), 1/8
  * at the last. */
 static void linear(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
     assert_rate(&t, 0, 0.25);
     assert_rate(&t, 2, 0.75);
@@ -57,7 +53,6 @@ static void linear(void **state) {
 
 /* t - W of steps - W + 1 = 6: cosines of 30, 90, 150 degrees at t - W = 1, 3, 5. */
 static void cosine(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_COSINE, 7, 2, 0);
     assert_rate(&t, 0, 0.5);
     assert_rate(&t, 1, 1);
@@ -71,7 +66,6 @@ static void cosine(void **state) {
  * before the cooldown, 1/sqrt(1 + 3) = 1/2; then 1/2 times 20/20, 10/20, 1/20.
  */
 static void rsqrt(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_RSQRT, 60, 4, 20);
     assert_rate(&t, 1, 0.5);
     assert_rate(&t, 3, 1);
@@ -86,7 +80,6 @@ static void rsqrt(void **state) {
 
 /* Warm-up and cooldown may take the whole run, each alone or together. */
 static void nothing_between(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_RSQRT, 10, 5, 5);
     assert_rate(&t, 4, 1);
     assert_rate(&t, 5, 1);
@@ -152,7 +145,6 @@ static smoe_train_spec constant_rate(smoe_optimizer name) {
  *           w = 1 - 0.1 (4/3)/(4/sqrt 7 + 1)
  */
 static void adam_by_hand(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     smoe_params params;
     table(&params, &t);
@@ -177,7 +169,6 @@ static void adam_by_hand(void **state) {
  * 6e-6. Storing w, between 1 and 2, rounds a step of 0.1 by 6e-8, which is 6e-7 of it.
  */
 static void constant_gradient(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     t.optimizer.beta1 = 0.9;
     t.optimizer.beta2 = 0.999;
@@ -195,7 +186,6 @@ static void constant_gradient(void **state) {
 
 /* Momentum 1/2: moves by 4, then by 4/2 - 1 = 1: w = 1 - 0.4 - 0.1. Without momentum: -4, +1. */
 static void sgd_by_hand(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     table(&params, &t);
@@ -229,7 +219,6 @@ static void sgd_by_hand(void **state) {
  *          From V = 16 and m = 0 with g = 4 sqrt(5): V = 12 + 20 = 32
  */
 static void adafactor_by_hand(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAFACTOR);
     smoe_params params;
     table(&params, &t);
@@ -260,7 +249,6 @@ static void adafactor_by_hand(void **state) {
  * step, with another gradient, is compared with the definition, element by element in double.
  * For any number of threads. */
 static void adafactor_factors(void **state) {
-    (void)state;
     enum { E = 2, A = 40, C = 300, ALL = E * A * C };
     const size_t dim[] = {E, A, C};
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAFACTOR);
@@ -312,7 +300,6 @@ static void adafactor_factors(void **state) {
 /* Decay 1/2 and weights 2, 4, 8: the average is 2; then (2/4 + 4/2)/(3/4) = 10/3; then (2/8 +
  * 4/4 + 8/2)/(7/8) = 6. Frozen rows are averaged as well, and so do not change. */
 static void average_by_hand(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     const double weights[] = {2, 4, 8}, averages[] = {2, 10. / 3, 6};
     smoe_params params;
@@ -333,7 +320,6 @@ static void average_by_hand(void **state) {
 /* V-MoE's decay of 0.999999: the second average is the mean of two numbers, up to 2.5e-7 of
  * their difference. With 1 - b^t in single precision it would be off by some percent. */
 static void average_of_slow_decay(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     t.ema = 0.999999;
@@ -368,7 +354,6 @@ static void average_stops_near_the_weight(void **state) {
 
 /* Without gradients only decay acts: times the rate, kernels 0.2, head 3, others none. */
 static void decay_groups(void **state) {
-    (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
@@ -385,7 +370,6 @@ static void decay_groups(void **state) {
 
 /* Frozen from step 2 on: unchanged to the bit, without decay; the others are trained. */
 static void until_a_step(void **state) {
-    (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
@@ -409,7 +393,6 @@ static void until_a_step(void **state) {
 /* The gradient of an expert's kernel is not cleared, since backward overwrites it: one pass over
  * memory less. Others are cleared. */
 static void kernels_of_experts_keep_gradients(void **state) {
-    (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
@@ -431,7 +414,6 @@ static void kernels_of_experts_keep_gradients(void **state) {
  * multiplied by the rate of 0.1. If the norm is below the limit, or there is no limit, nothing
  * is clipped. */
 static void clipping(void **state) {
-    (void)state;
     const double clip[] = {sqrt(3), 100, 0}, first[] = {0.94, 0.7, 0.7},
                  second[] = {0.92, 0.6, 0.6};
     for (size_t i = 0; i < 3; i++) {
@@ -450,7 +432,6 @@ static void clipping(void **state) {
 
 /* The step uses the rate of the schedule. */
 static void rate_of_the_step(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     t.optimizer.momentum = 0;
@@ -467,7 +448,6 @@ static void rate_of_the_step(void **state) {
 /* If the first step has number 0, its rate is 0, and no share is above 1: the peak comes one
  * step later, and the last step of a linear decay has one part in steps - W left. */
 static void steps_from_zero(void **state) {
-    (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
     t.schedule.start = 0;
     const double linear_shares[] = {0, 0.25, 0.5, 0.75, 1, 7. / 8, 6. / 8};
@@ -495,7 +475,6 @@ static void steps_from_zero(void **state) {
 /* w - r f (g + x w) with the rate r = 0.1, the factor f of a row, its decay x: from w = 1 with g
  * of 1 and 2. A frozen row is not part of the norm and does not change. */
 static void rows_by_themselves(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     t.optimizer.momentum = 0;
@@ -515,7 +494,6 @@ static void rows_by_themselves(void **state) {
 }
 
 static void frozen_rows(void **state) {
-    (void)state;
     const size_t sizes[] = {20, 5, 3};
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     smoe_params p = {0};
@@ -547,7 +525,6 @@ static void frozen_rows(void **state) {
 
 /* Large tensors, several tasks each: the same bits for any number of threads, in the norm too. */
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     static const size_t sizes[] = {100000, 3, 70000};
     enum { ALL = 3 };
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
@@ -585,7 +562,6 @@ static void same_bits_for_any_threads(void **state) {
 /* More parts than are summed at a time, with all values in the last part: chunks of a large
  * tensor, experts of a factored one. */
 static void norms_of_many_parts(void **state) {
-    (void)state;
     enum { EXPERTS = 300 };
     const size_t large = 257 * 32768, three[] = {EXPERTS, 1, 1};
     static real dy[EXPERTS], x[EXPERTS];
@@ -620,7 +596,6 @@ static void many(smoe_params *params, const smoe_train_spec *t) {
 /* From equal moments one step gives equal weights, and moments that are the rounded wide ones:
  * the first to nearest, the second to one of its neighbours. */
 static void narrow_moments(void **state) {
-    (void)state;
     static const struct {
         smoe_optimizer name;
         smoe_moments moments;
@@ -669,7 +644,6 @@ static void narrow_moments(void **state) {
  * itself, with half that as standard deviation: sqrt(500) 2^-8 = 9%, their mean 0.05%; six of
  * that are allowed. Each step has the same bits for any number of threads. */
 static void second_moment_does_not_stand_still(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     t.optimizer.moments = SMOE_MOMENTS_BF16;
     t.optimizer.beta2 = 0.999;
@@ -698,7 +672,6 @@ static void second_moment_does_not_stand_still(void **state) {
 /* From equal moments and gradients: places in a tensor, far apart or close, and tensors are each
  * rounded with their own random numbers. */
 static void roundings_do_not_repeat(void **state) {
-    (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     t.optimizer.moments = SMOE_MOMENTS_BF16;
     const size_t size = MANY;

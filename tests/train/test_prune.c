@@ -7,14 +7,12 @@
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 #include "train/prune.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { E = 4, IMAGES = 24, BATCH = 10, UNUSED = 2 };
 
@@ -101,7 +99,6 @@ static void all_experts_change_nothing(void **state) {
         "model.moe.router=soft", "model.moe.router=soft-uniform", "model.moe.router=tokens-choice",
         "model.moe.router=experts-choice",
         "model.moe={layers: last-2, experts: 4, slots_per_expert: 0, capacity: [1, 3]}"};
-    (void)state;
     for (size_t r = 0; r < sizeof routers / sizeof *routers; r++) {
         pruning k;
         begin(&k, routers[r], NULL);
@@ -134,7 +131,6 @@ static void disuse(smoe_params *params) {
 }
 
 static void an_unused_expert_is_not_missed(void **state) {
-    (void)state;
     pruning k;
     begin(&k, "model.moe.normalize=false", disuse);
     prune(&k, E - 1);
@@ -166,7 +162,6 @@ static void equal(smoe_params *params) {
 }
 
 static void equal_experts_can_be_replaced(void **state) {
-    (void)state;
     pruning k;
     begin(&k, "model.moe.router=uniform", equal); /* every slot is the mean of all tokens */
     prune(&k, 2);
@@ -186,7 +181,6 @@ static void equal_experts_can_be_replaced(void **state) {
 }
 
 static void the_mean_is_weighted(void **state) {
-    (void)state;
     pruning k;
     begin(&k, NULL, NULL);
     prune(&k, 0);
@@ -217,7 +211,6 @@ static int keep_logits(void *user, const smoe_batch *batch, const real *logits, 
  * evaluation. */
 static void groups_are_those_of_an_evaluation(void **state) {
     enum { ALL = 40, CLASSES = 10 };
-    (void)state;
     pruning k;
     real alike[ALL * CLASSES], evaluated[ALL * CLASSES];
     smoe_eval eval;
@@ -234,7 +227,6 @@ static void groups_are_those_of_an_evaluation(void **state) {
 
 /* What has a number per expert has one of a single expert too. */
 static void one_expert_keeps_its_bias(void **state) {
-    (void)state;
     pruning k;
     begin(&k, "model.moe={layers: last-2, experts: 4, router: tokens-choice, balance: bias}", NULL);
     prune(&k, 1);
@@ -254,7 +246,6 @@ static void what_cannot_be_pruned(void **state) {
                  {"model.moe.universal_experts=1", 2, "universal experts"},
                  {"model.moe.shared_experts=1", 0, "shared experts"},
                  {"model.moe.router=identity", 2, "identity"}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         overrides list = {0};
         smoe_spec spec, fewer = {0};

@@ -3,11 +3,9 @@
 #include "base/threads.h"
 #include "train/retrieval.h"
 #include "train/evaluate.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* One caption of each image, which has the same number. */
 static void ranks_of(size_t *rank, const real *image, const real *caption, const uint64_t *key,
@@ -24,7 +22,6 @@ static void ranks_of(size_t *rank, const real *image, const real *caption, const
  * item 0 is at 10 degrees from query 2, its own at 20.
  */
 static void ranks_by_hand(void **state) {
-    (void)state;
     const real queries[] = {1, 0, 0, 1, 0.984808f, 0.173648f, -1, 0};
     const real items[] = {1, 0, 0.173648f, 0.984808f, 0.866025f, 0.5f, -0.984808f, 0.173648f};
     const uint64_t key[] = {5, 7, 6, 7};
@@ -41,7 +38,6 @@ static void ranks_by_hand(void **state) {
 /* All items equal: the lower index is nearer. With twelve queries, recall at 1, 5 and 10 is
  * 1/12, 5/12, 10/12. */
 static void ties_go_to_the_first(void **state) {
-    (void)state;
     enum { N = 12 };
     real same[N];
     uint64_t key[N];
@@ -71,7 +67,6 @@ static void ties_go_to_the_first(void **state) {
  *   2, 0: rank 1.
  */
 static void any_of_several_captions(void **state) {
-    (void)state;
     const real image[] = {1, 0, 0, 1, -1, 0};
     const real caption[] = {0.173648f, 0.984808f, 0.939693f, 0.342020f,  0.342020f,
                             0.939693f, 0.087156f, 0.996195f, -0.642788f, 0.766044f};
@@ -86,7 +81,6 @@ static void any_of_several_captions(void **state) {
 }
 
 static void texts_of_classes(void **state) {
-    (void)state;
     char buf[24];
     assert_string_equal(smoe_zeroshot_prompt(buf, sizeof buf, "a {}, a {}", "red-ring_2"),
                         "a red ring 2, a red rin");

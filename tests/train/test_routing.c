@@ -5,12 +5,10 @@
 #include "approx.h"
 #include "models.h"
 #include "train/routing.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define BOTH "model.moe.layers=all model.moe.experts=2 "
 
@@ -42,7 +40,6 @@ static size_t sum(const json_t *record, const char *key, size_t experts) {
  * lost.
  */
 static void choices_are_counted(void **state) {
-    (void)state;
     models_rig rig;
     smoe_routing routing;
     assert_true(models_make(&rig,
@@ -73,7 +70,6 @@ static void choices_are_counted(void **state) {
 
 /* Identity drops no token and makes no choices; the soft family has no tokens to drop. */
 static void routers_without_choices(void **state) {
-    (void)state;
     models_rig rig;
     smoe_routing routing;
     json_t *record = json_object();

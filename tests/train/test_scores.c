@@ -2,15 +2,12 @@
 #include "approx.h"
 #include "specs.h"
 #include "train/superclasses.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* Six images of the first two of three classes, none of the last. */
 static const smoe_prediction six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
@@ -19,7 +16,6 @@ static const smoe_prediction six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0
 /* Two bins have images: [14/15, 1] contains 0.95, 0.99, 0.96 and 1, three of them correct, so |3
  * - 3.9| = 0.9; [7/15, 8/15) contains both of 0.5, one correct, so |1 - 1| = 0. (0.9 + 0) / 6. */
 static void calibration_by_hand(void **state) {
-    (void)state;
     assert_true(fabs(smoe_scores_calibration(six, 6) - 0.9 / 6) < 1e-12);
     assert_true(smoe_scores_calibration(six, 0) == 0);
     smoe_frame bins;
@@ -36,7 +32,6 @@ static void calibration_by_hand(void **state) {
 }
 
 static void classes_by_hand(void **state) {
-    (void)state;
     double share[3];
     size_t images[3];
     smoe_scores_by_class(share, images, 3, six, 6);
@@ -51,7 +46,6 @@ static void classes_by_hand(void **state) {
  * Two, of at most 3: then 4 with {1, 2}, (1/8 + 0)/2. One: all.
  */
 static void superclasses_by_hand(void **state) {
-    (void)state;
     static const size_t top[5][4] = {
         {0, 0, 3, 3}, {1, 1, 1, 4}, {2, 2, 1, 1}, {3, 3, 3, 0}, {4, 4, 4, 4}};
     static const uint32_t expected[6][5] = {
@@ -76,7 +70,6 @@ static void superclasses_by_hand(void **state) {
 
 /* Probabilities are those of the task: with equal logits the first class is the top one. */
 static void said_of_logits(void **state) {
-    (void)state;
     const real logits[] = {0, 1, 1}, target[] = {0, 0, 1};
     smoe_prediction prediction =
         smoe_prediction_of(smoe_task_of(SMOE_LOSS_SOFTMAX), logits, target, 3, 2);
@@ -90,7 +83,6 @@ static void said_of_logits(void **state) {
 
 /* Rows are the pairs that occur, in order; the shares of each class sum to 1. */
 static void confusion_counts_pairs(void **state) {
-    (void)state;
     smoe_spec spec =
         specs_good("data: {source: shapes, image_size: 8, limit: 6}", NULL, NULL, NULL);
     smoe_dataset *set;

@@ -5,14 +5,12 @@
 #include "store/model_file.h"
 #include "train/soup.h"
 #include "vit/model.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { MEMBERS = 3 };
 
@@ -31,7 +29,7 @@ static const char text[] =
     "  moe: {layers: last-1, experts: 3}}}";
 
 /* Initial weights from three seeds. */
-static int set_up(void **state) {
+static int soup_setup(void **state) {
     soup_fixture *k = calloc(1, sizeof *k);
     scratch_make(&k->folder);
     assert_int_equal(smoe_spec_parse(&k->spec, &(smoe_spec_text){.text = text, .label = "soup"},
@@ -57,7 +55,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
+static int soup_teardown(void **state) {
     soup_fixture *k = *state;
     smoe_dataset_free(k->set);
     smoe_spec_free(&k->spec);
@@ -148,9 +146,9 @@ static void unrelated_models_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(uniform_is_the_mean, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(greedy_keeps_what_does_not_harm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(unrelated_models_are_refused, set_up, tear_down),
+        unit_test_with(uniform_is_the_mean, soup),
+        unit_test_with(greedy_keeps_what_does_not_harm, soup),
+        unit_test_with(unrelated_models_are_refused, soup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,11 @@
 #include "models.h"
 #include "train/step.h"
 #include "data/loader.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 4 };
 
@@ -64,7 +62,6 @@ static bool stepper_moved(const stepper *s) {
 /* Dropout, noise and the auxiliary loss see the same images at the same places, so only the
  * order of sums differs. */
 static void pieces_are_the_whole_up_to_rounding(void **state) {
-    (void)state;
     static const char *const forms[] = {
         "train.label_smoothing=0.1",
         "model.moe.layers=all model.moe.aux_over=batch model.moe.aux_weight=1 "
@@ -99,7 +96,6 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
 
 /* Two steps: gradients left from the first do not reach the second. */
 static void a_second_step_begins_without_gradients(void **state) {
-    (void)state;
     stepper *one = stepper_make(DESCENT, NULL),
             *four = stepper_make(DESCENT "train.pieces=4", NULL);
     for (int i = 0; i < 2; i++) {
@@ -114,7 +110,6 @@ static void a_second_step_begins_without_gradients(void **state) {
 
 /* A mean over all images, not over the last piece. */
 static void routing_is_measured_over_all_pieces(void **state) {
-    (void)state;
     static const char keys[] = "model.moe.router=soft model.moe.scale_init=20 ";
     char cut[128];
     snprintf(cut, sizeof cut, "%strain.pieces=%d", keys, IMAGES);
@@ -146,7 +141,6 @@ static size_t factored(const stepper *s) {
 /* Experts with few rows keep their gradients as factors, also those of several pieces. Summed tile
  * by tile they have the bits of gradients in memory, which no code may read here. */
 static void factors_of_pieces_are_summed_as_gradients_are(void **state) {
-    (void)state;
 #define FEW_ROWS "model.width=64 model.mlp=64 model.moe.experts=8 model.moe.slots_per_expert=1 "
     static const char *const keys[] = {
         FEW_ROWS "train.pieces=2",
@@ -181,7 +175,6 @@ static void factors_of_pieces_are_summed_as_gradients_are(void **state) {
 /* ---- what is not finite ---------------------------------------------------------------------- */
 
 static void what_is_not_finite_updates_nothing(void **state) {
-    (void)state;
     smoe_step_options options = {.unchecked = true};
     stepper *s = stepper_make("train.pieces=2", NULL), *timed = stepper_make("", &options);
     s->rig.image[3] = timed->rig.image[3] = (real)NAN;

@@ -8,16 +8,14 @@
 #include "store/checkpoint.h"
 #include "train/step.h"
 #include "data/loader.h"
+#include "unit.h"
 
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 
 enum { IMAGES = 8, STEPS = 2 };
 
@@ -199,7 +197,6 @@ static bool names_the_gradient(smoe_comm *comm, void *user) {
 }
 
 static void a_gradient_in_factors_that_is_not_finite_is_named(void **state) {
-    (void)state;
     char keys[] = PIECES FEW_ROWS;
     for (int size = 1; size <= 4; size *= 2)
         assert_true(forked_run(size, names_the_gradient, keys));
@@ -207,8 +204,7 @@ static void a_gradient_in_factors_that_is_not_finite_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(any_number_of_processes_comes_to_the_same, scratch_setup,
-                                        scratch_teardown),
+        unit_test_with(any_number_of_processes_comes_to_the_same, scratch),
         cmocka_unit_test(a_gradient_in_factors_that_is_not_finite_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

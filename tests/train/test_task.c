@@ -4,12 +4,10 @@
 #include "gradcheck.h"
 #include "spec/tasks.h"
 #include "train/task.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-#include <cmocka.h>
 
 static smoe_task_sums smoothed(const real *logits, const real *target, size_t B, size_t N,
                                smoe_loss kind, real *dlogits, double smoothing) {
@@ -36,7 +34,6 @@ static smoe_task_sums loss(const real *logits, const real *target, size_t B, siz
  * The gradient is that of the mean over the batch of two: half of it.
  */
 static void softmax_by_hand(void **state) {
-    (void)state;
     const real l[] = {0, (real)log(2), (real)log(5), 0, (real)log(2), (real)log(5)};
     const real target[] = {0, 1, 0, 0.75f, 0, 0.25f};
     real d[6];
@@ -53,7 +50,6 @@ static void softmax_by_hand(void **state) {
  * ln 4/3 = ln(32/9). Gradient s(l) - t = (-1/2, -1/4, 1/4).
  */
 static void sigmoid_by_hand(void **state) {
-    (void)state;
     const real l[] = {0, (real)log(3), -(real)log(3)}, target[] = {1, 1, 0};
     real d[3];
     smoe_task_sums sums = loss(l, target, 1, 3, SMOE_LOSS_SIGMOID, d);
@@ -70,7 +66,6 @@ static void sigmoid_by_hand(void **state) {
  * targets before smoothing: none is correct here, where the third class is on top.
  */
 static void smoothing_by_hand(void **state) {
-    (void)state;
     const real l[] = {0, (real)log(2), (real)log(5)}, target[] = {0, 1, 0};
     real d[3];
     smoe_task_sums sums = smoothed(l, target, 1, 3, SMOE_LOSS_SOFTMAX, d, 0.3);
@@ -94,7 +89,6 @@ static void smoothing_by_hand(void **state) {
  * wrong.
  */
 static void contrastive_by_hand(void **state) {
-    (void)state;
     const real l[] = {0, (real)log(3), (real)log(2), (real)log(2)}, target[] = {1, 0, 0, 1};
     real d[4];
     double rows[2];
@@ -113,7 +107,6 @@ static void contrastive_by_hand(void **state) {
 /* Equal logits: log N. With -log N, the bias of the sigmoid head, for all: N log(1 + 1/N) + log
  * N for one class. */
 static void where_training_starts(void **state) {
-    (void)state;
     enum { N = 10 };
     real l[N] = {0}, target[N] = {0};
     target[4] = 1;
@@ -125,7 +118,6 @@ static void where_training_starts(void **state) {
 
 /* Rows of the table: the initial bias of the head, 0 or -log N, and which labels count. */
 static void rows_of_the_table(void **state) {
-    (void)state;
     assert_close(smoe_task_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
     assert_close(smoe_task_bias(SMOE_LOSS_SIGMOID, 10), -log(10), 0);
     assert_false(smoe_task_pairs(SMOE_LOSS_SIGMOID));
@@ -137,7 +129,6 @@ static void rows_of_the_table(void **state) {
 
 /* The largest floats do not overflow: the loss is the difference of logits, or the logit itself. */
 static void extremes(void **state) {
-    (void)state;
     const real l[] = {1e30f, -1e30f, 0}, first[] = {1, 0, 0}, second[] = {0, 1, 0};
     real d[3];
     assert_close(loss(l, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss, 0, 0);
@@ -159,7 +150,6 @@ static void extremes(void **state) {
 
 /* Ties go to the lower index; any true label counts; sums are added to earlier ones. */
 static void precision(void **state) {
-    (void)state;
     const real l[] = {2, 2, 1, /**/ 0, 1, 1, /**/ 0, 0, 3};
     const real target[] = {0, 1, 0, /**/ 0, 1, 1, /**/ 1, 0, 1};
     smoe_task_sums sums = {.loss = 5, .correct = 7};
@@ -174,7 +164,6 @@ static void precision(void **state) {
 /* A batch of classes is the sum of its images; a batch of pairs does not split. Both have the
  * same bits for any number of threads. */
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     enum { B = 64, CLASSES = 11 };
     real l[B * B], target[B * B], d[B * B], d1[B * B];
     gradcheck_normal(l, B * B, 3);

@@ -9,17 +9,14 @@
 #include "spec/schema.h"
 #include "store/env.h"
 #include "train/trainer.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <cmocka.h>
 
 /* A page as plain text: escaped minus signs of roff are replaced. */
 static char *page(const char *name) {
@@ -160,7 +157,6 @@ static void check_tensors(const char *name, tensor_check *check) {
 }
 
 static void test_tensors(void **state) {
-    (void)state;
     check_tensors("smoe-checkpoint.5", assert_documented);
 }
 
@@ -217,12 +213,10 @@ static void assert_initial(const char *text, const smoe_param *p) {
 }
 
 static void test_initial_weights(void **state) {
-    (void)state;
     check_tensors("smoe-model.7", assert_initial);
 }
 
 static void test_initial_checker(void **state) {
-    (void)state;
     smoe_param p = {.ndim = 2, .dim = {3, 5}, .std = 0.5, .group = SMOE_PARAM_KERNEL};
     assert_true(initial_matches("normal sqrt(2/(in+out))  kernel\n", &p));
     assert_false(initial_matches("normal sqrt(2/(in+out))  head\n", &p));
@@ -236,7 +230,6 @@ static void test_initial_checker(void **state) {
 
 /* The check itself: it must refuse a shape that the page does not state. */
 static void test_shape_checker(void **state) {
-    (void)state;
     smoe_param p = {.ndim = 2, .dim = {3 * D, D}};
     assert_true(shape_matches("[3d, d]  (x)", &p));
     assert_false(shape_matches("[d, 3d]", &p));
@@ -281,7 +274,6 @@ static void train(const char *dir, const char *router) {
 }
 
 static void test_keys(void **state) {
-    (void)state;
     scratch s;
     scratch_make(&s);
     char *text = page("smoe-run.5"), path[SCRATCH_PATH];
@@ -340,7 +332,6 @@ static size_t assert_moe_keys(const char *line, const smoe_router_entry *router)
 /* Headings are exactly the entries of routers.def in their order; each begins with its summary
  * and ends with its keys. */
 static void test_routers(void **state) {
-    (void)state;
     char *text = page("smoe-routers.7"), *at = strstr(text, "\n.SH ROUTERS\n");
     assert_non_null(at);
     size_t i = 0;
@@ -373,7 +364,6 @@ static void test_routers(void **state) {
 
 /* The check of words itself. */
 static void test_bold_checker(void **state) {
-    (void)state;
     assert_true(in_bold("x\n.BR a \", \" b \", \" c .\n", "b"));
     assert_true(in_bold("\n.B a/b\n", "a/b"));
     assert_false(in_bold("\n.B a/b\n", "a"));

@@ -9,15 +9,13 @@
 #include "train/optim.h"
 #include "tensors/safetensors.h"
 #include "data/loader.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* ---- steps by hand --------------------------------------------------------------------------- */
 
@@ -117,7 +115,6 @@ static void assert_checkpoint(const job *j, const smoe_params *params, const cha
                "data.augment.cutmix=1 train.label_smoothing=0.1 model.drop_path=0.2 "
 
 static void three_steps_by_hand(void **state) {
-    (void)state;
     static const char *const keys[] = {
         THREE_STEPS "model.moe.router=tokens-choice model.moe.noise=1 model.moe.expert_dropout=0.1",
         THREE_STEPS "model.moe.router=soft train.optimizer.name=sgd train.loss=sigmoid",
@@ -178,7 +175,6 @@ static void init_from(job *j, const filled *list, size_t count) {
 
 /* A file without tensors for this model, or with another shape, is refused before any step. */
 static void files_that_do_not_fit(void **state) {
-    (void)state;
     static const filled bad[] = {{"x", 1, {4, 0}, 1}, {"norm.weight", 1, {17, 0}, 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         job j;
@@ -194,7 +190,6 @@ static void files_that_do_not_fit(void **state) {
 /* The last norm is zero, so logits are the head's bias: loss and forward pass are finite. In the
  * backward pass nine of ten wrong classes add 3e38/4 each, which exceeds the largest float. */
 static void a_gradient_that_is_no_number(void **state) {
-    (void)state;
     static const filled start[] = {{"norm.weight", 1, {16, 0}, 0},
                                    {"norm.bias", 1, {16, 0}, 0},
                                    {"head.weight", 2, {10, 16}, 3e38F},
@@ -240,7 +235,6 @@ static uint64_t best_of(const char *dir, double *best, size_t *equals) {
  * step has. Ten images have only eleven precisions: the best step, neither first nor last, has
  * equals after it, and the first counts. */
 static void checkpoints_and_the_result(void **state) {
-    (void)state;
     static const char *const keys[] = {
         JOBS_SMALL
         "seed=1 data.limit=10 train.steps=21 train.eval_every=1 train.checkpoint_every=1000",
@@ -280,7 +274,6 @@ static void checkpoints_and_the_result(void **state) {
  * the time since the record before without those 200 ms, however slow the machine is. If the metric
  * did not count the eight images of a step, windows would be eight times as long. */
 static void images_per_second(void **state) {
-    (void)state;
     job j;
     training_begin(&j,
                    JOBS_SMALL "data.limit=16 train.steps=6 train.log_every=2 train.eval_every=2 "

@@ -9,19 +9,16 @@
 #include "training.h"
 #include "data/loader.h"
 #include "train/evaluate.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
 static void eight_images_are_learnt(void **state) {
-    (void)state;
     static const char *const keys[] = {
         JOBS_SMALL
         "data.limit=8 train.steps=150 train.optimizer.lr=0.01 "
@@ -65,7 +62,6 @@ static json_t *first_record(const char *keys) {
     JOBS_SMALL "data.limit=8 train.steps=1 train.eval_every=0 model.moe.group_images=8 "
 
 static void auxiliary_losses_apart(void **state) {
-    (void)state;
     json_t *light = first_record(ONE_STEP "model.moe.router=tokens-choice model.moe.aux_weight=0"),
            *heavy = first_record(ONE_STEP "model.moe.router=tokens-choice model.moe.aux_weight=9"),
            *none = first_record(ONE_STEP "model.moe.router=experts-choice model.moe.aux_weight=9");
@@ -177,7 +173,6 @@ static void interrupted(job *j, const uint64_t *stops) {
 }
 
 static void resuming_is_never_having_stopped(void **state) {
-    (void)state;
     static const uint64_t stops[][6] = {{3, 4, 9, 12, 0}, {1, 0}, {5, 10, 0}, {8, 0}};
     for (size_t i = 0; i < RANDOM_RUNS; i++) {
         char whole[SCRATCH_PATH], name[32];
@@ -197,7 +192,6 @@ static void resuming_is_never_having_stopped(void **state) {
 /* At rate 0 no evaluation is better than the first one: with patience 2 it is the last but two. So
  * it is after a resume, which has nothing to do once the run is over. */
 static void patience_ends_a_run(void **state) {
-    (void)state;
     static const uint64_t stops[] = {1, 3, 5};
     char whole[SCRATCH_PATH];
     job j;
@@ -243,7 +237,6 @@ static void patience_ends_a_run(void **state) {
 /* Another seed is another run: the comparison above can fail. What the seed affects is in
  * test_train_steps.c. */
 static void seeds_and_threads(void **state) {
-    (void)state;
     char one[SCRATCH_PATH], two[SCRATCH_PATH], other[SCRATCH_PATH];
     job j;
     training_begin(&j, random_runs[0]);
@@ -265,7 +258,6 @@ static void seeds_and_threads(void **state) {
 
 /* Resuming a finished run changes nothing. */
 static void resuming_what_is_done(void **state) {
-    (void)state;
     job j;
     training_begin(&j, random_runs[2]);
     training_finish(&j, SMOE_RUN_NEW);
@@ -284,7 +276,6 @@ static void resuming_what_is_done(void **state) {
 
 /* Evaluations carry the name of their split; metrics of the training batch keep theirs. */
 static void records_say_their_split(void **state) {
-    (void)state;
     static const char *const rows[][2] = {{"eval.split=test", "test"},
                                           {"eval.split=val", "val"},
                                           {"eval.split=train", "train_split"}};
@@ -324,7 +315,6 @@ static void records_say_their_split(void **state) {
 
 /* wall_s continues from the last record that is kept. */
 static void time_goes_on_over_resumes(void **state) {
-    (void)state;
     job j;
     char path[2 * SCRATCH_PATH], text[1000];
     training_begin(&j, JOBS_SMALL "data.limit=20 train.steps=4 train.log_every=1 "
@@ -358,7 +348,6 @@ static void time_goes_on_over_resumes(void **state) {
 /* Steps of 1e38 make weights whose sums overflow. The head starts at zero and the first step
  * changes only the head, the second step all others: the third step is impossible. */
 static void a_loss_that_is_no_number(void **state) {
-    (void)state;
     job j;
     training_begin(&j,
                    JOBS_SMALL "train.optimizer.clip=0 train.checkpoint_every=0 train.eval_every=0 "
@@ -385,7 +374,6 @@ static void a_loss_that_is_no_number(void **state) {
 
 /* A path where no directory can be created: an error at once, before any step. */
 static void no_directory_can_be_created(void **state) {
-    (void)state;
     char file[SCRATCH_PATH];
     job j;
     training_begin(&j, JOBS_SMALL);
@@ -452,7 +440,6 @@ static void assert_evaluation(const collected *c, const smoe_eval *eval) {
 
 /* The outcomes of images are those of their logits, at the image's place in the data set. */
 static void outcomes_are_those_of_the_images(void **state) {
-    (void)state;
     models_rig r;
     smoe_err err;
     smoe_dataset *set;
@@ -484,7 +471,6 @@ static void outcomes_are_those_of_the_images(void **state) {
 /* If images do not influence one another, they have the same logits, and the split the same
  * loss, to the bit, however they are batched and ordered. */
 static void evaluation_does_not_depend_on_batches_and_order(void **state) {
-    (void)state;
     static const size_t sizes[] = {1, 3, 7, 23, 64};
     models_rig r;
     smoe_err err;
@@ -530,7 +516,6 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
 
 /* With one sigmoid per class, every shape in an image is a label of it, in evaluation too. */
 static void evaluation_knows_all_labels(void **state) {
-    (void)state;
     models_rig r;
     smoe_err err;
     smoe_dataset *set;

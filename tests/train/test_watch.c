@@ -3,13 +3,11 @@
 #include "train/watch.h"
 #include "approx.h"
 #include "specs.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { STEPS = 600 };
 
@@ -32,7 +30,6 @@ static size_t remarks(smoe_watch *w, double first, double last) {
 }
 
 static void a_run_that_learns_gets_none(void **state) {
-    (void)state;
     smoe_spec spec = spec_of_steps();
     smoe_watch w = watch_of(&spec);
     assert_int_equal(remarks(&w, 2.4, 0.5), 0);
@@ -44,7 +41,6 @@ static void a_run_that_learns_gets_none(void **state) {
 }
 
 static void guessing_is_said_at_half_and_at_the_end(void **state) {
-    (void)state;
     smoe_spec spec = spec_of_steps();
     smoe_watch w = watch_of(&spec);
     assert_int_equal(remarks(&w, guess, guess), 2);
@@ -55,7 +51,6 @@ static void guessing_is_said_at_half_and_at_the_end(void **state) {
 }
 
 static void growth_is_said_once(void **state) {
-    (void)state;
     smoe_spec spec = spec_of_steps();
     smoe_watch w = watch_of(&spec);
     assert_int_equal(remarks(&w, 2.3, 2000), 1);
@@ -67,7 +62,6 @@ static void growth_is_said_once(void **state) {
 /* Risen by more than a fifth above its least, or above guessing, while the training loss is less
  * than half of it. */
 static void memorising_is_said_at_the_end(void **state) {
-    (void)state;
     static const double test[][2] = {{1.9, 3.79}, {1.0, 1.3}, {1.0, 1.1}};
     for (size_t i = 0; i < 3; i++) {
         smoe_spec spec = spec_of_steps();
@@ -86,7 +80,6 @@ static void memorising_is_said_at_the_end(void **state) {
 
 /* The entropy of ten shapes that are equally frequent; of 20 images it is known only roughly. */
 static void guessing_follows_the_labels(void **state) {
-    (void)state;
     smoe_spec spec =
         specs_good("data: {source: shapes, image_size: 16, limit: 5000}", NULL, NULL, NULL);
     smoe_dataset *set;

@@ -6,14 +6,12 @@
 #include "approx.h"
 #include "models.h"
 #include "spec/routers.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 2, CLASSES = 5 };
 
@@ -58,7 +56,6 @@ static void assert_same_logits(models_rig *a, models_rig *b, const char *router)
 /* Two of five experts in a tensor of their own, with the same width, equal the same five experts
  * in one. */
 static void universal_ones_are_experts(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         models_rig all, split;
         const char *router = smoe_routers[i].name;
@@ -89,7 +86,6 @@ static void universal_ones_are_experts(void **state) {
 
 /* If routed experts give 0, a layer with a shared expert is the dense block with its weights. */
 static void shared_one_alone_is_the_dense_mlp(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         models_rig dense, r;
         make(&dense, "soft", "model.moe.layers=none");
@@ -116,7 +112,6 @@ static void shared_one_alone_is_the_dense_mlp(void **state) {
 /* Widths, and initial values of a shared expert: n experts of width h side by side, each with
  * the standard deviation for its own width. h = 3, d = 8: sqrt(2/11). */
 static void widths(void **state) {
-    (void)state;
     models_rig r;
     make(&r, "soft",
          "model.moe.experts=4 model.moe.expert_mlp=3 model.moe.universal_experts=1 "

@@ -6,14 +6,12 @@
 #include "gradcheck.h"
 #include "spec/tasks.h"
 #include "train/task.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #ifdef SMOE_F64
 static const double STEP = 1e-5, TOLERANCE = 1e-6;
@@ -62,7 +60,6 @@ static gradcheck check_of(function *f) {
 }
 
 static void right_gradients_pass(void **state) {
-    (void)state;
     function f = example();
     real g[N], before[N];
     slopes(g, &f);
@@ -82,7 +79,6 @@ static void expect_fault(real *g, const char *why) {
 }
 
 static void wrong_gradients_are_caught(void **state) {
-    (void)state;
     function f = example();
     real right[N], g[N] = {0};
     slopes(right, &f);
@@ -107,7 +103,6 @@ static double not_a_number(void *user) {
 }
 
 static void a_loss_without_meaning_is_caught(void **state) {
-    (void)state;
     function f = example();
     real g[N];
     slopes(g, &f);
@@ -117,7 +112,6 @@ static void a_loss_without_meaning_is_caught(void **state) {
 
 /* Gradients that may vanish must vanish for the loss too. */
 static void vanishing_is_checked(void **state) {
-    (void)state;
     function f = example();
     real g[N] = {0};
     gradcheck c = check_of(&f);
@@ -134,7 +128,6 @@ static void vanishing_is_checked(void **state) {
 /* A step across the jump would give a slope of 100/2h; if it is marked as a choice, the step is
  * left out. */
 static void flipped_choices_are_skipped(void **state) {
-    (void)state;
     function f = example();
     real g[N];
     f.x[2] = (real)(1.2 - STEP / 4);
@@ -173,7 +166,6 @@ static double mean_loss(void *user) {
 }
 
 static void losses(void **state) {
-    (void)state;
     /* one-hot, mixed, and two true classes (mass 2: the softmax gradient is 2p - target) */
     scores s = {.target = {0, 1, 0, 0, (real)0.25, 0, (real)0.75, 0, 1, 0, 0, 1}};
     gradcheck_normal(s.logits, B * CLASSES, 5);

@@ -3,22 +3,19 @@
  * loss is a random projection of the output. Buffers, overwritten gradients and outputs start as
  * NaN, so that reads before writes are detected; gradients that are added to start at 7.
  */
+#include "base/threads.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
 #include "vit/tower.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #ifdef SMOE_F64
-
-#include "base/threads.h"
 
 static const real BASE = 7;
 
@@ -149,7 +146,6 @@ static void norm_backward(rig *r) {
 }
 
 static void norm(void **state) {
-    (void)state;
     static const char *const widths[] = {"model.width=8", "model.width=18", "model.width=34"};
     for (size_t i = 0; i < 3; i++) {
         rig r;
@@ -179,7 +175,6 @@ static void linear_backward(rig *r) {
 }
 
 static void linear(void **state) {
-    (void)state;
     for (int in_place = 0; in_place < 2; in_place++) {
         rig r;
         begin(&r, "");
@@ -204,7 +199,6 @@ static void embed_backward(rig *r) {
 }
 
 static void embed(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.head=gap data.channels=3", "model.head=token",
         "model.head=gap model.position=sincos2d",
@@ -234,7 +228,6 @@ static void attention_backward(rig *r) {
 }
 
 static void attention(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.heads=1",
                                        "model.heads=4",
                                        "model.qk_norm=true",
@@ -283,13 +276,11 @@ static void mlps(size_t experts, const size_t *first) {
 }
 
 static void dense_mlp(void **state) {
-    (void)state;
     mlps(0, (const size_t[]){0, 8});
 }
 
 /* Rows of very different numbers, an expert without rows; and more experts than parts of a sum. */
 static void experts(void **state) {
-    (void)state;
     mlps(4, (const size_t[]){0, 1, 1, 6, 8});
     size_t first[21];
     for (size_t e = 0; e <= 20; e++) first[e] = e * 2 / 5;
@@ -311,7 +302,6 @@ static void moe_backward(rig *r) {
 
 /* Every router of routers.def; with 2 experts of 3 slots for T = 4, and with 5 experts. */
 static void moe(void **state) {
-    (void)state;
     static const char *const sizes[] = {
         "model.moe.experts=2 model.moe.slots_per_expert=3",
         "model.moe.experts=5 model.moe.slots_per_expert=1",
@@ -357,7 +347,6 @@ static real *moe_gradients(const char *keys, size_t *n) {
  * which treat rounding as having slope 1, equal those without it up to roundings of at most
  * 2^-8, several per product. */
 static void moe_in_bf16(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char keys[200];
         size_t n;
@@ -396,7 +385,6 @@ static void head_backward(rig *r) {
 }
 
 static void head(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.head=gap", "model.head=token", "model.head=map",
                                        "model.head=map model.dropout=0.3 model.heads=4"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -414,7 +402,6 @@ static void head(void **state) {
 static const size_t causal[] = {1, 2, 3, 4, 5, 6}, window[] = {2, 2, 4, 4};
 
 static void masks(void **state) {
-    (void)state;
     static const char *const keys[] = {"", "model.qk_norm=true model.heads=4 model.dropout=0.3"};
     for (size_t i = 0; i < 4; i++) {
         rig r;
@@ -448,7 +435,6 @@ static void attend(real *y, size_t T, const size_t *seen) {
 /* A token that sees only tokens up to itself equals the last token of an image that ends there;
  * the first sees only itself. Without the mask all but the last have other results. */
 static void causal_rows_are_those_of_prefixes(void **state) {
-    (void)state;
     enum { T = 4, D = 8 };
     real masked[T * D], all[T * D], prefix[T * D];
     attend(masked, T, causal);
@@ -470,7 +456,6 @@ static void causal_rows_are_those_of_prefixes(void **state) {
 static const size_t lengths[] = {2, 3}; /* of 4 tokens; the rest is padding */
 
 static void padding(void **state) {
-    (void)state;
     static const char *const keys[] = {"", "model.qk_norm=true model.heads=4 model.dropout=0.3"};
     for (size_t i = 0; i < 4; i++) {
         rig r;
@@ -486,7 +471,6 @@ static void padding(void **state) {
 }
 
 static void padded_head(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.head=gap", "model.head=map"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         rig r;
@@ -532,7 +516,6 @@ static void padded(real *y, const char *keys, size_t images, size_t T, const siz
 /* An image followed by padding equals the image without: its tokens after attention, with a mask
  * too, and its logits. The first has 2 tokens, the second 3, the third all. */
 static void padding_changes_nothing(void **state) {
-    (void)state;
     enum { B = 3, T = 4, D = 8 };
     static const size_t length[B] = {2, 3, 4};
     static const char *const keys[] = {"", "", "model.head=gap", "model.head=map"};
@@ -567,7 +550,6 @@ static void tower_backward(rig *r) {
 
 /* With other sizes than the spec's model, causal, with experts in its middle block. */
 static void tower(void **state) {
-    (void)state;
     rig r;
     begin(&r, "model.moe.router=soft model.moe.slots_per_expert=2");
     smoe_model_spec text = r.spec.model;
@@ -621,7 +603,6 @@ static void second_tower(real *y, const char *keys, bool below) {
 /* Each kind of draw separately: with the sites of the first tower the second would draw the same
  * numbers; with sites after them it does not. Without draws the sites change nothing. */
 static void two_towers(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.moe.router=soft model.moe.slots_per_expert=2",
         "model.dropout=0.3 model.moe.layers=none",
@@ -643,34 +624,32 @@ static void two_towers(void **state) {
     }
 }
 
-int main(void) {
-    smoe_threads_set(1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm),
-        cmocka_unit_test(linear),
-        cmocka_unit_test(embed),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(causal_rows_are_those_of_prefixes),
-        cmocka_unit_test(padding),
-        cmocka_unit_test(padded_head),
-        cmocka_unit_test(padding_changes_nothing),
-        cmocka_unit_test(tower),
-        cmocka_unit_test(two_towers),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(dense_mlp),
-        cmocka_unit_test(experts),
-        cmocka_unit_test(moe),
-        cmocka_unit_test(moe_in_bf16),
-        cmocka_unit_test(head),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(norm),
+    cmocka_unit_test(linear),
+    cmocka_unit_test(embed),
+    cmocka_unit_test(masks),
+    cmocka_unit_test(causal_rows_are_those_of_prefixes),
+    cmocka_unit_test(padding),
+    cmocka_unit_test(padded_head),
+    cmocka_unit_test(padding_changes_nothing),
+    cmocka_unit_test(tower),
+    cmocka_unit_test(two_towers),
+    cmocka_unit_test(attention),
+    cmocka_unit_test(dense_mlp),
+    cmocka_unit_test(experts),
+    cmocka_unit_test(moe),
+    cmocka_unit_test(moe_in_bf16),
+    cmocka_unit_test(head),
+};
 
 #else /* the laws of the other tests run in single precision */
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradcheck_skipped)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(gradcheck_skipped)};
 
 #endif
+
+int main(void) {
+    smoe_threads_set(1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,21 +4,19 @@
  * a random projection of the logits plus the weighted auxiliary losses; every parameter of the
  * table is checked. Steps that change a discrete choice are left out and must be rare.
  */
+#include "base/threads.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #ifdef SMOE_F64
 
 #include "base/rng.h"
-#include "base/threads.h"
 
 typedef struct subject {
     models_rig rig;
@@ -109,7 +107,6 @@ static const struct configuration {
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 
 static void every_router_in_every_configuration(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         size_t accepted = 0;
         for (size_t c = 0; c < CONFIGURATIONS; c++) {
@@ -126,7 +123,6 @@ static void every_router_in_every_configuration(void **state) {
 #define TOKENS "model.moe.router=tokens-choice model.patch_size=2 model.moe.aux_weight=2 "
 
 static void tokens_choice(void **state) {
-    (void)state;
     static const char *const keys[] = {
         TOKENS "model.moe.k=1 model.moe.priority=vanilla",
         TOKENS "model.moe.k=1 model.moe.priority=bpr model.moe.skip_patch=0.6",
@@ -159,7 +155,6 @@ static void tokens_choice(void **state) {
 #define IMAGES "model.moe.router=images-choice model.moe.balance=superclass model.moe.aux_weight=2 "
 
 static void forms_of_other_routers(void **state) {
-    (void)state;
     static const char *const keys[] = {
         IMAGES "model.patch_size=2",
         IMAGES "model.moe.superclasses=[2,0,1,1,2] model.moe.k=2 model.moe.z_weight=0.3",
@@ -178,7 +173,6 @@ static void forms_of_other_routers(void **state) {
 
 /* A group that the batch fills only partly: 4 images per group, 3 in the pass. */
 static void short_last_group(void **state) {
-    (void)state;
     assert_true(check(TOKENS "model.moe.k=2 model.moe.group_images=4", 3, NULL));
     assert_true(check("model.moe.router=experts-choice model.moe.group_images=2 "
                       "model.moe.z_weight=0.3",
@@ -232,7 +226,6 @@ static void draw_word(char *keys, size_t size, const char *words, smoe_rng *rng)
 }
 
 static void drawn_specs(void **state) {
-    (void)state;
     const gradcheck how = {
         .step = 1e-6, .tolerance = 1e-5, .least = 1e-4, .most = 1, .may_vanish = ""};
     for (size_t i = 0; i < 2 * SMOE_ROUTERS; i++) {
@@ -249,7 +242,6 @@ static void drawn_specs(void **state) {
 /* The auxiliary loss must have an effect where it is used, otherwise the checks above say
  * nothing about it. */
 static void auxiliary_loss_is_seen(void **state) {
-    (void)state;
     subject s = {.p = NULL};
     assert_true(models_make(&s.rig, TOKENS "model.moe.k=2", 2, true));
     s.p = calloc(2 * s.rig.N, sizeof *s.p);
@@ -266,24 +258,22 @@ static void auxiliary_loss_is_seen(void **state) {
     models_free(&s.rig);
 }
 
-int main(void) {
-    smoe_threads_set(1); /* models are too small to share */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_router_in_every_configuration),
-        cmocka_unit_test(tokens_choice),
-        cmocka_unit_test(forms_of_other_routers),
-        cmocka_unit_test(short_last_group),
-        cmocka_unit_test(drawn_specs),
-        cmocka_unit_test(auxiliary_loss_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_router_in_every_configuration),
+    cmocka_unit_test(tokens_choice),
+    cmocka_unit_test(forms_of_other_routers),
+    cmocka_unit_test(short_last_group),
+    cmocka_unit_test(drawn_specs),
+    cmocka_unit_test(auxiliary_loss_is_seen),
+};
 
 #else /* the laws of the other tests run in single precision */
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradcheck_skipped)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(gradcheck_skipped)};
 
 #endif
+
+int main(void) {
+    smoe_threads_set(1); /* models are too small to share */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -12,14 +12,12 @@
 #include "math/outer.h"
 #include "math/gemm.h"
 #include "train/optim.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- one gradient ---------------------------------------------------------------------------- */
 
@@ -49,7 +47,6 @@ static void make(single *s) {
 /* In steps, without writing beyond each; the memory prefetched meanwhile does not change the
  * result. */
 static void steps(void **state) {
-    (void)state;
     static single s;
     static real out[SMOE_FACTORS_STEP + 1];
     make(&s);
@@ -78,7 +75,6 @@ static double square_of(const single *s, size_t e) {
 
 /* Both in double, one as a sum over elements, the other over pairs of rows. */
 static void squares(void **state) {
-    (void)state;
     static single s;
     make(&s);
     for (size_t e = 0; e < E; e++) {
@@ -99,7 +95,6 @@ static void squares(void **state) {
 /* Factors in BF16, with gaps between their rows, give what the same numbers in `real` give; only
  * the order of the sums in the square is another. */
 static void factors_in_bf16(void **state) {
-    (void)state;
     enum { GAP = 16 };
     static single s;
     static smoe_bf16 dy[ROWS * (OUT + GAP)], x[ROWS * (IN + GAP)];
@@ -138,7 +133,6 @@ static void factors_in_bf16(void **state) {
  * not go into the square root.
  */
 static void cancelling_rows(void **state) {
-    (void)state;
     static single s;
     for (int seed = 0; seed < 50; seed++) {
         make(&s);
@@ -159,7 +153,6 @@ static void cancelling_rows(void **state) {
 }
 
 static void used_where_faster(void **state) {
-    (void)state;
     assert_true(smoe_outer_pays(SMOE_FACTORS_ROWS, 16, 48));
     assert_false(smoe_outer_pays(SMOE_FACTORS_ROWS + 1, 16, 48));
     assert_false(smoe_outer_pays(1, 24, 48));
@@ -249,7 +242,6 @@ static void same_training(const char *keys, size_t rows) {
 }
 
 static void training(void **state) {
-    (void)state;
     static const char *const keys[] = {
         WIDE "model.moe.router=soft model.moe.slots_per_expert=2 model.moe.layers=last-2",
         WIDE "model.moe.router=soft model.moe.slots_per_expert=1 model.moe.expert_dropout=0.3",

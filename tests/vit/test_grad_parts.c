@@ -8,14 +8,12 @@
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 8, HALF = IMAGES / 2, COUNTS = 64 };
 
@@ -95,7 +93,6 @@ static void law(const char *keys) {
 #define GROUPS "train.batch_size=8 model.moe.group_images=2 "
 
 static void every_router(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         static const char *const drawn[] = {"model.dropout=0.3", "model.moe.expert_dropout=0.4",
                                             "model.drop_path=0.5"};
@@ -109,7 +106,6 @@ static void every_router(void **state) {
 }
 
 static void noise_and_order(void **state) {
-    (void)state;
     static const char *const keys[] = {
         GROUPS "model.moe.router=soft model.moe.soft_noise=1",
         GROUPS "model.moe.router=tokens-choice model.moe.k=2 model.moe.noise=3",

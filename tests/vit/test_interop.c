@@ -7,14 +7,12 @@
 #include "spec/routers.h"
 #include "train/task.h"
 #include "train/optim.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 4, CLASSES = 5, STEPS = 4, PIXELS = 8 * 8 };
 
@@ -116,7 +114,6 @@ static void check_case(const struct reference *right) {
 }
 
 static void every_reference(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
         print_message("%s\n", references[i].keys);
         check_case(&references[i]);
@@ -125,7 +122,6 @@ static void every_reference(void **state) {
 
 /* A new router in the table needs a case there. */
 static void every_router_has_one(void **state) {
-    (void)state;
     for (size_t r = 0; r < SMOE_ROUTERS; r++) {
         char key[64];
         size_t found = !strcmp(smoe_routers[r].name, "soft"); /* the default */

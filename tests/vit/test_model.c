@@ -12,15 +12,13 @@
 #include "spec/routers.h"
 #include "train/task.h"
 #include "train/optim.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { IMAGES = 9, MOST_CLASSES = 8 };
 
@@ -89,7 +87,6 @@ static void independent(const char *keys) {
 }
 
 static void images_are_independent(void **state) {
-    (void)state;
     static const char *const heads[] = {"gap", "token", "map"};
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (size_t h = 0; h < 3; h++) {
@@ -111,7 +108,6 @@ static void images_are_independent(void **state) {
 
 /* The images of one group compete, those of different groups do not: the law above can fail. */
 static void groups_are_independent(void **state) {
-    (void)state;
     models_rig r;
     real whole[IMAGES * MOST_CLASSES], pairs[IMAGES * MOST_CLASSES], single[IMAGES * MOST_CLASSES];
     assert_true(models_make(&r,
@@ -182,7 +178,6 @@ static void same_bits(const char *keys) {
 }
 
 static void same_bits_for_any_threads(void **state) {
-    (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char keys[256];
         snprintf(keys, sizeof keys,
@@ -214,7 +209,6 @@ static void scale_branches(models_rig *r, const double by[2]) {
 /* Training with drop_path 0.75 equals, image by image, the model whose branches are multiplied
  * by 0 or 4: all four combinations occur among 64 images. A single block has the whole rate. */
 static void branches_weigh_nothing_or_more(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.moe.layers=none", "model.moe.layers=all model.moe.slots_per_expert=2",
         "model.moe.layers=all model.moe.router=experts-choice model.moe.noise=0",
@@ -259,7 +253,6 @@ static void branches_weigh_nothing_or_more(void **state) {
 
 /* Each step draws anew: dropout and noise of two steps differ, those of the same step agree. */
 static void passes_are_keyed(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "model.dropout=0.5", "model.moe.expert_dropout=0.5", "model.drop_path=0.5",
         "model.moe.soft_noise=3",
@@ -294,7 +287,6 @@ static size_t mapped(void) {
 
 /* What _measure returns is what _reserve maps, up to a page for each of the two arenas. */
 static void memory_is_as_measured(void **state) {
-    (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (int train = 0; train < 2; train++) {
@@ -332,7 +324,6 @@ static void poison(const char *tensor, const char *layer) {
 }
 
 static void first_layer_that_is_not_finite(void **state) {
-    (void)state;
     poison("patch_embed.proj.bias", "patch_embed");
     poison("blocks.0.attn.qkv.bias", "blocks.0.attn");
     poison("blocks.1.mlp.fc2.weight", "blocks.1.mlp");
@@ -355,7 +346,6 @@ static void watch(void *user, size_t i, const smoe_router *router) {
 }
 
 static void plans_can_be_watched(void **state) {
-    (void)state;
     models_rig r;
     seen s = {0};
     assert_true(models_make(&r, "model.depth=4 model.moe.layers=[1,3]", 2, false));
@@ -371,7 +361,6 @@ static void plans_can_be_watched(void **state) {
 
 /* Logits are the head applied to the features. */
 static void features_before_the_head(void **state) {
-    (void)state;
     static const char *const heads[] = {"model.head=gap", "model.head=token", "model.head=map"};
     for (size_t h = 0; h < 3; h++) {
         models_rig r;
@@ -393,7 +382,6 @@ static void features_before_the_head(void **state) {
 /* Before training, a sigmoid predicts 1/(1 + N) for each of N classes, as one class in N needs
  * (V-MoE); a softmax predicts 1/N. */
 static void the_head_before_learning(void **state) {
-    (void)state;
     static const char *const keys[] = {"data.classes=10 train.loss=softmax",
                                        "data.classes=10 train.loss=sigmoid"};
     for (int k = 0; k < 2; k++) {
@@ -420,7 +408,6 @@ static void differentiate(models_rig *r) {
 /* A fresh gradient counts as zero whatever is in memory, also for experts without a row. The
  * optimiser marks those of the experts' kernels as fresh, and clears all others. */
 static void fresh_gradients(void **state) {
-    (void)state;
     static const char *const routers[] = {
         "soft", "tokens-choice model.moe.experts=9 model.moe.capacity=0.2",
         "identity model.moe.experts=2 model.moe.slots_per_expert=2"};

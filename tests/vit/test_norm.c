@@ -5,13 +5,11 @@
 #include "base/team.h"
 #include "math/rows.h"
 #include "vit/layer.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { ROWS = 700, WIDTH = 96, MOST = ROWS * 2 * WIDTH }; /* several tasks of each loop */
 
@@ -102,13 +100,11 @@ static void for_any_threads(size_t H, size_t apart) {
 }
 
 static void whole_rows(void **state) {
-    (void)state;
     for_any_threads(1, WIDTH);
 }
 
 /* As of queries that lie beside keys. */
 static void heads_with_gaps(void **state) {
-    (void)state;
     for_any_threads(4, 2 * WIDTH);
 }
 

@@ -8,14 +8,12 @@
 #include "isas.h"
 #include "models.h"
 #include "spec/routers.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { IMAGES = 6, KEYS = 512 };
 
@@ -69,7 +67,6 @@ static bool accepted(const char *router, const char *extra, const char *precisio
 }
 
 static void gradients(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         double u;
@@ -162,7 +159,6 @@ static double distance(const real *x, real *y, size_t n) {
  * 84. The factor 4: activations and gradients are rounded too, by as much, and where errors are not
  * small they are not proportional. */
 static void large_logits(void **state) {
-    (void)state;
     static const char *const heads[] = {"gap", "token", "map"};
     for (size_t h = 0; h < 3; h++)
         for (double factor = 0.5; factor <= 4; factor *= 2) {
@@ -181,7 +177,6 @@ static void large_logits(void **state) {
 
 /* An image has the same logits alone and as the last of several. */
 static void images_apart(void **state) {
-    (void)state;
     for (int split = 0; split < 2; split++) {
         models_rig r;
         assert_true(accepted("soft", "", split ? "bf16x3" : "bf16", &r));
@@ -211,7 +206,6 @@ static void logits_of(real *logits, const char *train, const char *eval, bool tr
 }
 
 static void which_key_sets_the_precision(void **state) {
-    (void)state;
     real f32[5], bf16[5], x[5];
     logits_of(f32, "f32", "trained", false);
     logits_of(bf16, "bf16", "trained", false);

@@ -7,14 +7,12 @@
 #include "gradcheck.h"
 #include "models.h"
 #include "train/optim.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* ---- initial values -------------------------------------------------------------------------- */
 
@@ -67,7 +65,6 @@ static void assert_std(const char *keys, const char *name, double std) {
 }
 
 static void deviations(void **state) {
-    (void)state;
     static const char phi[] = "blocks.1.mlp.router.phi", gate[] = "blocks.1.mlp.router.weight";
     assert_std(WIDE, phi, 1 / sqrt(16 * 32));
     assert_std(WIDE "model.moe.slots_per_expert=1", phi, 1 / sqrt(16 * 32)); /* P does not matter */
@@ -90,7 +87,6 @@ static void assert_scale(const char *keys, double right) {
 }
 
 static void scales(void **state) {
-    (void)state;
     assert_scale(WIDE, 1);
     assert_scale(WIDE "model.moe.scale_init=2.5", 2.5);
     assert_scale(WIDE "model.moe.scale_init=sqrt_d", sqrt(32));
@@ -100,7 +96,6 @@ static void scales(void **state) {
 
 /* The same factor in both forms gives the same logits. */
 static void forms_agree_forward(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.moe.slots_per_expert=2 model.moe.scale_init=3",
                                        "model.moe.slots_per_expert=2 model.moe.scale_init=3 "
                                        "model.moe.scale_form=exp"};
@@ -121,7 +116,6 @@ static void forms_agree_forward(void **state) {
 /* Shared experts are copies of the first one, which is the same as among independent ones. With
  * 16 experts of 41 * 32 numbers, experts begin at any place in a stream. */
 static void shared_experts(void **state) {
-    (void)state;
     static const char *const names[] = {"blocks.1.mlp.experts.fc1.weight",
                                         "blocks.1.mlp.experts.fc2.weight"};
     started shared, apart;
@@ -143,7 +137,6 @@ static void shared_experts(void **state) {
 
 /* Pieces of an initial tensor equal those of the whole, also across several streams. */
 static void shared_pieces(void **state) {
-    (void)state;
     enum { ONE = SMOE_PARAM_RUN + SMOE_PARAM_RUN / 2, ALL = 3 * ONE };
     smoe_param p = {.name = "x",
                     .ndim = 2,
@@ -172,7 +165,6 @@ static void shared_pieces(void **state) {
 #define SOFT "model.moe.slots_per_expert=2 "
 
 static void first_group_counts(void **state) {
-    (void)state;
     started s;
     start(&s, SOFT GROUPS("{\"match\":\"*.phi\",\"lr\":2},"
                           "{\"match\":\"blocks.1.*\",\"decay\":0.5},"
@@ -201,7 +193,6 @@ static void refused(const char *keys, const char *message) {
 
 /* One spec serves all rows of an ablation, but a pattern that matches in no row is refused. */
 static void patterns_match_somewhere(void **state) {
-    (void)state;
     static const char *const routers[] = {
         "model.moe.router=uniform ", "model.moe.router=tokens-choice ", "model.moe.layers=none ",
         "model.moe.layers=all model.moe.normalize=false "};
@@ -292,7 +283,6 @@ static void frozen(const char *keys, const char *pattern) {
 }
 
 static void frozen_tensors(void **state) {
-    (void)state;
     static const char *const keys[] = {
         SOFT "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
         SOFT "model.moe.normalize=false model.head=token model.qk_norm=true",
@@ -314,7 +304,6 @@ static void frozen_tensors(void **state) {
 
 /* The spec written by a version without groups: Phi had the decay of kernels, and keeps it. */
 static void older_specs(void **state) {
-    (void)state;
     smoe_spec spec;
     assert_true(models_spec(&spec, SOFT "train.optimizer.weight_decay=0.07"));
     smoe_spec_continue(&spec);

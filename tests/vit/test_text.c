@@ -9,14 +9,12 @@
 #include "gradcheck.h"
 #include "models.h"
 #include "train/task.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { B = 4, T = 6, VOCABULARY = 11 };
 #define SIZES "text.context=6 text.vocabulary=258 text.width=8 text.depth=2 text.heads=2 "
@@ -70,7 +68,6 @@ static void embed(subject *s, real *out) {
 
 /* Whatever padding contains: the same bits. */
 static void padding_is_not_seen(void **state) {
-    (void)state;
     static const char *const keys[] = {PAIRS, PAIRS "text.causal=false",
                                        PAIRS "text.pool=mean text.causal=false",
                                        PAIRS "text.pool=first text.causal=false"};
@@ -89,7 +86,6 @@ static void padding_is_not_seen(void **state) {
 
 /* The end token's vector: in a causal tower it does not depend on the padding behind it. */
 static void causal_or_not(void **state) {
-    (void)state;
     for (int causal = 0; causal < 2; causal++) {
         subject s;
         real before[B * 8], after[B * 8];
@@ -108,7 +104,6 @@ static void causal_or_not(void **state) {
 /* Two images and texts in the plane: cosines by hand, factor 1/0.07 and bias 0; with the sigmoid
  * factor 10 and bias -log 2. */
 static void similarities_by_hand(void **state) {
-    (void)state;
     const real images[] = {3, 4, 0, -2}, texts[] = {5, 0, 0, 0.5f};
     const double cosine[] = {0.6, 0.8, 0, -1};
     for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
@@ -143,7 +138,6 @@ static void similarities_by_hand(void **state) {
 
 /* Every tensor of the tower, with open_clip's names and shapes. */
 static void names_and_shapes(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         int ndim;
@@ -213,7 +207,6 @@ static void set_by_formula(models_rig *r) {
 /* Embeddings and similarities equal those of open_clip for the same weights, to 1e-5: sums in
  * another order, over 8 and 32 numbers of about 1, there in single precision. */
 static void as_open_clip(void **state) {
-    (void)state;
     enum { D = 5 };
     const double *right = clip_right;
     models_rig r;
@@ -233,7 +226,6 @@ static void as_open_clip(void **state) {
 
 /* Towers without a mask, which attend to padding, pooled in three places. */
 static void as_open_clip_without_mask(void **state) {
-    (void)state;
     enum { D = 5 };
     static const char *const keys[] = {UNMASKED "text.pool=end", UNMASKED "text.pool=first",
                                        UNMASKED "text.pool=last"};
@@ -251,7 +243,6 @@ static void as_open_clip_without_mask(void **state) {
 
 /* A step's gradients, with one thread and with three. */
 static void same_bits(void **state) {
-    (void)state;
     real *first = NULL;
     for (int threads = 1; threads <= 3; threads += 2) {
         subject s;
@@ -275,7 +266,6 @@ static void same_bits(void **state) {
           "\",\"frozen\":true}]"
 
 static void locked_image_tower(void **state) {
-    (void)state;
     subject open, locked;
     make(&open, PAIRS "model.dropout=0.4");
     make(&locked, LOCKED);
@@ -333,7 +323,6 @@ static void check(const char *keys) {
 }
 
 static void gradients(void **state) {
-    (void)state;
     static const char *const keys[] = {
         PAIRS,
         PAIRS "text.causal=false text.pool=mean",

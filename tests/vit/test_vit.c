@@ -9,14 +9,12 @@
 #include "approx.h"
 #include "models.h"
 #include "vit/layer.h"
+#include "unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { T_MOST = 17, D_MOST = 16, H_MOST = 64 };
 typedef double rows[T_MOST][D_MOST];
@@ -223,7 +221,6 @@ static void written_out(const char *keys, bool train) {
 }
 
 static void dense_models(void **state) {
-    (void)state;
     static const char *const keys[] = {
         "",
         "model.patch_size=2 data.channels=3 model.width=16 model.heads=4 model.depth=3",
@@ -241,7 +238,6 @@ static void dense_models(void **state) {
 
 /* After attention's projection and after GELU, only in training. */
 static void dropout(void **state) {
-    (void)state;
     static const char *const keys[] = {"model.dropout=0.4",
                                        "model.dropout=0.2 model.head=map model.patch_size=2"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -253,7 +249,6 @@ static void dropout(void **state) {
 /* Masks of one array are drawn anew all along it, and at each step: half of the places agree by
  * chance, 2048 of 4096 with a standard deviation of 32; six of these are allowed. */
 static void masks_do_not_repeat(void **state) {
-    (void)state;
     enum { HALF = 4096 };
     static real a[2 * HALF], b[2 * HALF];
     for (size_t i = 0; i < 2 * HALF; i++) a[i] = b[i] = 1;
@@ -272,7 +267,6 @@ static void masks_do_not_repeat(void **state) {
 /* An image's rows are x unchanged, or x plus twice what was added; half of them are unchanged,
  * by image, site and step. */
 static void branches_are_dropped(void **state) {
-    (void)state;
     enum { B = 4096, N = 3 };
     static real x[B * N], y[3][B * N], scaled[B * N];
     const smoe_pass passes[] = {{.train = true, .step = 1, .images = B},
