@@ -30,6 +30,13 @@ static const smoe_cost_layer *row_of(const smoe_cost *cost, const char *name) {
     return NULL;
 }
 
+/* The cost of the tiny model with the overrides and one more, in place of the cost before. */
+#define count(cost, list, ...) (overrides_set(list, __VA_ARGS__), count_again(cost, list))
+static void count_again(smoe_cost *cost, const overrides *list) {
+    smoe_cost_free(cost);
+    overrides_cost(cost, tiny, list);
+}
+
 static void assert_row(const smoe_cost *cost, const char *name, double params, double infer,
                        double train) {
     const smoe_cost_layer *row = row_of(cost, name);
@@ -49,10 +56,9 @@ static void assert_row(const smoe_cost *cost, const char *name, double params, d
  * Element-wise 33*4*4 + 9*8*2 + 4*2*16 + 16*4*2 = 528 + 144 + 128 + 128 = 928.
  */
 static void counted_by_hand_soft(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
-    overrides_set(&list, "model.moe.router=soft");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.router=soft");
     assert_row(&cost, "patch_embed", 20, 128, 256);
     assert_row(&cost, "pos_embed", 16, 0, 0);
     assert_row(&cost, "blocks.0.norm1", 8, 0, 0);
@@ -76,17 +82,12 @@ static void counted_by_hand_soft(void **state) {
     assert_close(cost.bytes.weights, 1264, 0);
     assert_close(cost.bytes.gradients, 1264, 0);
     assert_close(cost.bytes.optimizer, 2528, 0);
-    smoe_cost_free(&cost);
 
-    overrides_set(&list, "train.optimizer={name: sgd, momentum: 0.9}");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "train.optimizer={name: sgd, momentum: 0.9}");
     assert_close(cost.bytes.optimizer, 1264, 0);
-    smoe_cost_free(&cost);
 
-    overrides_set(&list, "train.optimizer={name: adam, moments: bf16-first}");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "train.optimizer={name: adam, moments: bf16-first}");
     assert_close(cost.bytes.optimizer, 1896, 0); /* 6 bytes for each of 316 parameters */
-    smoe_cost_free(&cost);
 }
 
 /*
@@ -109,15 +110,13 @@ static void counted_by_hand_frozen(void **state) {
         {"[{match: 'head.*'}, {match: '*', frozen: true}]", 1368 + 2 * 24, 928, 15},
     };
     for (size_t k = 0; k < sizeof model / sizeof *model; k++) {
-        smoe_cost cost;
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         overrides list = {0};
-        overrides_set(&list, "train.optimizer.groups=%s", model[k].groups);
-        overrides_cost(&cost, tiny, &list);
+        count(&cost, &list, "train.optimizer.groups=%s", model[k].groups);
         assert_close(cost.flops_infer_per_image, 1368 + 928, 0);
         assert_close(cost.products_train_per_image, model[k].products, 1e-9);
         assert_close(cost.flops_train_per_image,
                      model[k].products + model[k].elementwise + model[k].updated, 1e-9);
-        smoe_cost_free(&cost);
     }
 }
 
@@ -128,24 +127,21 @@ static void counted_by_hand_frozen(void **state) {
  * average 6/4 experts process a token.
  */
 static void counted_by_hand_choice(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
     overrides_set(&list, "model.moe.router=tokens-choice");
     overrides_set(&list, "model.moe.k=2");
     overrides_set(&list, "model.moe.capacity=0.75");
-    overrides_set(&list, "model.moe.group_images=2");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.group_images=2");
     assert_row(&cost, "blocks.0.mlp.router", 8, 64, 192);
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 768, 2304);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
     assert_close(cost.params_active, 163 + 1.5 * 76, 0);
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
-    smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.k=1");
-    overrides_set(&list, "model.moe.capacity=2"); /* 8 places per image, but only 4 choices */
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.capacity=2"); /* 8 places per image, but only 4 choices */
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     /* what is computed lacks 4 rows: 9 * 8 element-wise FLOPs each, four times in training */
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 4 * 200, 0);
@@ -157,83 +153,65 @@ static void counted_by_hand_choice(void **state) {
     assert_close(cost.products_slots_per_image, 2 * 4 * 128, 0);
     assert_close(cost.params_active, 163 + 76, 0);
     double once = cost.flops_train_computed_per_image;
-    smoe_cost_free(&cost);
 
     /* an image tower that is not trained has products forward only, those of empty places too */
     overrides frozen = list;
     overrides_set(&frozen, "data.source=shapes");
     overrides_set(&frozen, "train.loss=contrastive");
-    overrides_set(&frozen, "train.optimizer.groups=[{match: 'text.*'}, {match: 'logit_*'}, "
-                           "{match: '*', frozen: true}]");
-    overrides_cost(&cost, tiny, &frozen);
+    count(&cost, &frozen,
+          "train.optimizer.groups=[{match: 'text.*'}, {match: 'logit_*'}, "
+          "{match: '*', frozen: true}]");
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 128);
     assert_close(cost.products_train_per_image - cost.products_train_computed_per_image, 4 * 128,
                  0);
     assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 4 * 200, 0);
     assert_close(cost.products_slots_per_image, 4 * 128, 0);
-    smoe_cost_free(&cost);
 
-    overrides_set(&list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 6 * 200, 0);
     assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 6 * 672, 0);
     assert_close(cost.params_active, 163 + 0.5 * 76, 0);
-    smoe_cost_free(&cost);
     overrides_set(&list, "model.moe.skip_patch=1");
 
     /* sums over a batch of several pieces take another forward pass, and over one piece none */
-    overrides_set(&list, "model.moe.aux_over=batch");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.aux_over=batch");
     assert_close(cost.flops_train_computed_per_image, once, 0);
-    smoe_cost_free(&cost);
-    overrides_set(&list, "train.pieces=2");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "train.pieces=2");
     assert_close(cost.flops_train_computed_per_image, once + cost.flops_infer_computed_per_image,
                  0);
-    smoe_cost_free(&cost);
-    overrides_set(&list, "model.moe.aux_over=group");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.aux_over=group");
     assert_close(cost.flops_train_computed_per_image, once, 0);
-    smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.router=experts-choice"); /* K is ignored */
-    overrides_set(&list, "model.moe.k=2");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.k=2");
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, 163 + 2 * 76, 0);
-    smoe_cost_free(&cost);
 
-    overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token at most once */
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.capacity=5"); /* an expert takes each token at most once */
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, cost.params, 0);
-    smoe_cost_free(&cost);
 }
 
 /* Identity moves each of the 4 tokens to one expert and back: no products in the router, only in
  * the experts. */
 static void counted_by_hand_identity(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
     overrides_set(&list, "model.moe.router=identity");
-    overrides_set(&list, "model.moe.slots_per_expert=3"); /* two stay empty */
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.slots_per_expert=3"); /* two stay empty */
     assert_row(&cost, "blocks.0.mlp.router", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 4 * 128, 4 * 384);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
     assert_close(cost.params_active, 155 + 76, 0);
-    smoe_cost_free(&cost);
 }
 
 /* 12 slots for 4 tokens are three per token, but only two experts can be active. */
 static void never_more_active_than_there_are(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
-    overrides_set(&list, "model.moe.slots_per_expert=6");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.slots_per_expert=6");
     assert_close(cost.params_active, cost.params, 0);
-    smoe_cost_free(&cost);
 }
 
 /* Constant weights have no gradient: training computes their product twice, not three times. */
@@ -248,16 +226,14 @@ static void fixed_routing_is_cheaper(void **state) {
         {"uniform", 0, 128, 128, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        smoe_cost cost;
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         overrides list = {0};
-        overrides_set(&list, "model.moe.router=%s", rows[i].router);
-        overrides_cost(&cost, tiny, &list);
+        count(&cost, &list, "model.moe.router=%s", rows[i].router);
         assert_close(row_of(&cost, "blocks.0.mlp.router")->params, rows[i].router_params, 0);
         assert_row(&cost, "blocks.0.mlp.dispatch", 0, 64, rows[i].dispatch);
         assert_row(&cost, "blocks.0.mlp.combine", 0, 64, rows[i].combine);
         assert_close(cost.flops_infer_per_image - cost.products_infer_per_image,
                      800 + rows[i].element, 0);
-        smoe_cost_free(&cost);
     }
 }
 
@@ -265,22 +241,18 @@ static void fixed_routing_is_cheaper(void **state) {
  * 4*4 = 16, MLP 2*4*8 = 64, together 240; params 4 + 4*(16 + 4) + 8 + 76 = 168. A class token makes
  * 5 tokens, of which 4 are embedded. */
 static void other_heads(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
-    overrides_set(&list, "model.head=map");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.head=map");
     assert_row(&cost, "attn_pool", 168, 480, 1440);
     /* element-wise as above, plus 4*2*4 for the weights and 9*8 for the MLP of the pool */
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
-    smoe_cost_free(&cost);
 
-    overrides_set(&list, "model.head=token");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.head=token");
     assert_row(&cost, "patch_embed", 20, 128, 256);
     assert_row(&cost, "cls_token", 4, 0, 0);
     assert_row(&cost, "pos_embed", 20, 0, 0);
     assert_row(&cost, "blocks.0.attn", 80, 2 * (320 + 200), 6 * (320 + 200));
-    smoe_cost_free(&cost);
 }
 
 /* ---- against the model's own parameter table ------------------------------------------------- */
@@ -375,29 +347,25 @@ static const char largest[] =
 /* One slot per expert. With 32 images an expert has 32 rows, and the gradients of 2 experts of 2
  * x 16 x 32 are not stored; with 33 images they are. */
 static void gradients_of_few_rows(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     for (int images = 32; images <= 33; images++) {
         overrides list = {0};
         overrides_set(&list, "model={width: 16, mlp: 32}");
-        overrides_set(&list, "train.batch_size=%d", images);
-        overrides_cost(&cost, tiny, &list);
+        count(&cost, &list, "train.batch_size=%d", images);
         assert_close(cost.params_outer, images == 32 ? 2 * 2 * 16 * 32 : 0, 0);
         assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_outer), 0);
-        smoe_cost_free(&cost);
     }
 }
 
 /* Nor where a width is not a multiple of 16, or above 8192. */
 static void gradients_of_odd_widths(void **state) {
     const size_t mlp[] = {8192, 8208, 8200};
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     for (size_t i = 0; i < 3; i++) {
         overrides list = {0};
         overrides_set(&list, "model={width: 16, mlp: %zu}", mlp[i]);
-        overrides_set(&list, "train.batch_size=32");
-        overrides_cost(&cost, tiny, &list);
+        count(&cost, &list, "train.batch_size=32");
         assert_close(cost.params_outer, i ? 0 : 2 * 2 * 16 * 8192, 0);
-        smoe_cost_free(&cost);
     }
 }
 
@@ -499,20 +467,18 @@ static void classes_must_be_known(void **state) {
  * per image, one expert per token. K 2, C 0.75 is the layer above. Element-wise 33*2*4*4 +
  * 9*8*(4 + 6) + 2 * 4*2*16 = 2032. */
 static void counted_by_hand_lists(void **state) {
-    smoe_cost cost;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     overrides list = {0};
     overrides_set(&list, "model.depth=2");
     overrides_set(&list, "model.moe.layers=all");
     overrides_set(&list, "model.moe.router=tokens-choice");
     overrides_set(&list, "model.moe.k=[1, 2]");
     overrides_set(&list, "model.moe.capacity=[1, 0.75]");
-    overrides_set(&list, "model.moe.group_images=2");
-    overrides_cost(&cost, tiny, &list);
+    count(&cost, &list, "model.moe.group_images=2");
     assert_row(&cost, "blocks.0.mlp.experts", 152, 512, 1536);
     assert_row(&cost, "blocks.1.mlp.experts", 152, 768, 2304);
     assert_close(cost.params_active - (cost.params - cost.params_expert), 2.5 * 76, 0);
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 2032, 0);
-    smoe_cost_free(&cost);
 }
 
 int main(void) {
