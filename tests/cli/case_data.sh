@@ -1,6 +1,5 @@
 # smoe data: counts, sizes, damage, duplicates and the contact sheet of a small folder; archives and specs as well.
 . "$ROOT/tests/cli/lib.sh"
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 mkdir -p photos/train/ape photos/train/bee photos/valid/ape photos/valid/bee
 for i in 1 2 3; do png >photos/train/ape/$i.png; done
 png >photos/train/bee/1.png

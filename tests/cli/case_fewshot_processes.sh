@@ -21,7 +21,6 @@ for router in soft tokens-choice; do
 done
 
 # Only one process finds an image of the few-shot data to be damaged, as it decodes it: one message.
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for part in here there; do
     for class in train/ape train/bee test/ape test/bee; do
         mkdir -p $part/$class

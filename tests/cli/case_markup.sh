@@ -2,18 +2,14 @@
 # scripts and figures they stay names.
 . "$ROOT/tests/cli/lib.sh"
 command -v python3 >/dev/null || skip "no python3 to make the images"
-python3 - <<'END' || fail "the images"
-import os, struct, zlib
-def chunk(kind, data): return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+python_png - <<'END' || fail "the images"
+import os, png
 for split in 'train', 'test':
     for k, name in enumerate(['a|b `touch gone`', '<img src=x onerror=x()>', "@x ' $(touch gone) {Symbol p} \\n", 'END', '"; system("touch gone"); "']):
         folder = os.path.join('images', split, name)
         os.makedirs(folder)
         for i in range(4):
-            rows = b''.join(b'\0' + bytes((k * 40 + i * 20 + x * y) % 256 for x in range(16)) for y in range(16))
-            with open(os.path.join(folder, f'`touch gone` "{i}" <b>.png'), 'wb') as out:
-                out.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 16, 16, 8, 0, 0, 0, 0))
-                          + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+            png.write(os.path.join(folder, f'`touch gone` "{i}" <b>.png'), 16, 1, lambda x, y, c: (k * 40 + i * 20 + x * y) % 256)
 END
 bad='`touch gone` <img src=x onerror=x()> | *b* [l](javascript:x) & @x "q"'
 cp -r images "images $bad"

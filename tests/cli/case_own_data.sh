@@ -1,7 +1,6 @@
 # Data as users have it: one folder of classes without splits, a table with several classes per image, files that are left
 # out, and the message for an unknown layout.
 . "$ROOT/tests/cli/lib.sh"
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for class in ape bee; do
     mkdir -p photos/$class
     for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do png >photos/$class/$i.png; done

@@ -1,7 +1,6 @@
 # With pyarrow: parquet files, as the hub of Hugging Face has them, become an archive that trains.
 . "$ROOT/tests/cli/lib.sh"
 python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "no pyarrow: examples/parquet_to_tar.py was not tried"
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for class in ape bee; do
     mkdir -p photos/$class
     for i in 0 1 2 3 4 5 6 7 8 9; do png >photos/$class/$i.png; done

@@ -36,7 +36,6 @@ status 0 smoe eval run -q >/dev/null
 [ -z "$(ls -A run/ckpt | grep tmp)" ] || fail "left behind: $(ls -A run/ckpt)"
 
 # An image that only process 1 finds to be damaged.
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for part in here there; do
     for class in ape bee; do
         mkdir -p $part/photos/$class

@@ -3,7 +3,7 @@
 status 0 smoe train tiny.yaml -q -o run train.steps=4 train.eval_every=0 >/dev/null
 cp run/ckpt/latest/model.safetensors model.safetensors
 cp tiny.yaml spec.yaml
-printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202' >image.png
+png >image.png
 
 # remedies STATUS COMMAND ...: the command fails with that status, and each command that it prints works; any `more` arguments go to those
 remedies() {

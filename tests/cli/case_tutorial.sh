@@ -1,21 +1,17 @@
 # Every command of smoe-tutorial(7), in its order, on made photographs and with fewer steps.
 . "$ROOT/tests/cli/lib.sh"
 command -v python3 >/dev/null || skip "no python3 to make photographs: the tutorial was not walked through"
-python3 - <<'END'
-import os, random, struct, zlib
+python_png - <<'END'
+import os, png, random
 random.seed(1)
-def png(path, side, colour):
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + bytes(min(255, max(0, int(c(x, y) + random.gauss(0, 12)))) for x in range(side) for c in colour) for y in range(side))
-    with open(path, "wb") as out:
-        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 kinds = {"bicycle": lambda x, y, p: 60 + 120 * ((x + p) // 8 % 2), "boat": lambda x, y, p: 60 + 120 * ((y + p) // 8 % 2),
          "tree/oak": lambda x, y, p: 60 + 120 * ((x + p) // 8 % 2 ^ y // 8 % 2)}
 for name, f in kinds.items():
     os.makedirs("photos/" + name)
     for i in range(20):
         p, shade = random.randrange(16), [random.randrange(-40, 40) for _ in range(3)]
-        png(f"photos/{name}/IMG_{i}.png", 48 + i % 3 * 8, [lambda x, y, s=s: f(x, y, p) + s for s in shade])
+        png.write(f"photos/{name}/IMG_{i}.png", 48 + i % 3 * 8, 3,
+                  lambda x, y, c: min(255, max(0, int(f(x, y, p) + shade[c] + random.gauss(0, 12)))))
 END
 page=$ROOT/man/smoe-tutorial.7
 # The spec, as it is on the page, with fewer steps.

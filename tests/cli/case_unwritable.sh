@@ -96,7 +96,6 @@ for way in "--resume run" "tiny.yaml --force -o run"; do
     grep -q 'run/metrics.jsonl: cannot write: Permission denied' err || fail "$way: $(cat err)"
 done
 # A folder of images that cannot be read is not empty.
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for folder in train/ape train/bee test/ape test/bee; do mkdir -p photos/$folder && png >photos/$folder/1.png; done
 chmod 0 photos/train/ape
 status 3 $as $program data photos 2>err

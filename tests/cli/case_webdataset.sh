@@ -1,7 +1,6 @@
 # Images and captions in shards: trained, stopped in the middle of a pass and resumed to the same bits, evaluated. A sample
 # that cannot be used stops the run, or is left out and named.
 . "$ROOT/tests/cli/lib.sh"
-png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 mkdir data shard
 i=0
 while [ $i -lt 120 ]; do

@@ -20,6 +20,12 @@ needs_mpi() {
     several="mpirun --oversubscribe --allow-run-as-root"
 }
 
+# An image of one pixel, on standard output.
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+
+# python3 that can import png.py, which lies beside this file; no other file is left there.
+python_png() { PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$ROOT/tests/cli python3 "$@"; }
+
 # status WANTED COMMAND ...: runs the command and fails unless it has that exit status
 status() {
     wanted=$1
