@@ -101,7 +101,10 @@ static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
         }
         double value = strtod(cell, &end);
         if (*end || (value != 0 && value != 1))
-            return wrong(r, err, "column %s: expected 0 or 1, found '%.40s'", r->head[k], cell);
+            return wrong(r, err,
+                         "column %s: expected 0 or 1, found '%.40s'; if these are names of "
+                         "classes, line 1 must be a heading such as path,labels",
+                         r->head[k], cell);
         if (value == 1 && add_word(r, new, r->head[k], err)) return -1;
     }
     if (new->count) return 0;

@@ -328,6 +328,7 @@ static void bad_tables(void **state) {
         {"path,labels\nx/1.png,a,b\n", {":2: 3 columns, but the heading has 2"}},
         {"path,labels\nx/1.png,\n", {":2: x/1.png has no class"}},
         {"path,a,b\nx/1.png,1,2\n", {":2: column b: expected 0 or 1, found '2'"}},
+        {"x/1.png,ape\nx/2.png,bee\n", {"'bee'; if these are names of classes, line 1 must be"}},
         {"path,labels\nx/1.png,\"a\n", {":2: a quote that is not closed"}},
         {"path,labels\nx/1.png,\"a\"b\n", {":2: text behind a closing quote"}},
         {"path,labels\nx/1.png,a\nx/1.png,b\n", {":3: x/1.png already has a row, line 2"}},
