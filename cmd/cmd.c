@@ -248,6 +248,11 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     return ours && !device ? smoe_cmd_writable(path, makes, err) : 0;
 }
 
+int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) {
+    if (!options->out || !smoe_file_holds(options->out, "spec.yaml")) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
+}
+
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {
     char file[64];
     while (options->out && smoe_text_next(&files, ' ', file, sizeof file)) {

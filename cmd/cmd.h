@@ -106,6 +106,10 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
 /* The same of files in the folder of -o, if it is given: "a.csv b.svg". */
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Refuses a run as the folder of -o, where files of the result would have names of its own files.
+ */
+int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The facts of a cost; and the parameters as a line. */
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *cost);
 void smoe_cmd_parameters(smoe_result *result, const smoe_cost *cost);

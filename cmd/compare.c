@@ -411,7 +411,8 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame seeds = {0};
     SMOE_FREED char *page = page_path(options);
-    int status = smoe_cmd_target(page, options, err);
+    int status = smoe_cmd_no_run(options, err);
+    if (!status) status = smoe_cmd_target(page, options, err);
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
     for (size_t i = 1; i < options->args && !status; i++)

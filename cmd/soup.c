@@ -129,9 +129,7 @@ static void progress(void *user, size_t done, size_t all) {
 static int soup_make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
     if (!options->out) return 0;
     job->out = smoe_text_format("%s/model.safetensors", options->out);
-    if (smoe_cmd_target(job->out, options, err)) return -1;
-    if (smoe_file_holds(options->out, "spec.yaml"))
-        return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
+    if (smoe_cmd_target(job->out, options, err) || smoe_cmd_no_run(options, err)) return -1;
     return options->dry_run ? 0 : smoe_file_make_parents(job->out, err);
 }
 

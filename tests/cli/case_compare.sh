@@ -77,5 +77,8 @@ status 0 smoe compare of-pets of-wild >out
 grep -q '^classes  *heads are not compared, because their classes differ: cat, dog; dog, wolf$' out && grep -q '^weights .* 4 in only one model' out || fail "$(cat out)"
 status 0 smoe compare of-pets of-wild --json >out
 grep -q '"same_classes": false' out || fail "$(cat out)"
+# A run is no folder for the tables, one of which has the name of a file of the run.
+status 2 smoe compare of-pets of-wild -o of-pets --force 2>err
+grep -q 'of-pets is a run; -o DIR names another folder$' err || fail "$(cat err)"
 status 3 smoe compare of-pets of-wild --outputs 2>err >/dev/null
 grep -q 'are not evaluated on the same images and classes' err || fail "$(cat err)"
