@@ -14,7 +14,7 @@ typedef struct smoe_cost_layer {
     char name[48];
     smoe_part part;        /* its kind, and the clock that its time is added to */
     double params, frozen; /* all, and of these the frozen ones */
-    double frozen_share;   /* of the numbers in its matrices */
+    double frozen_share;   /* of its products with weights, those of frozen ones */
     double copies, used;   /* experts, and the number that the average token uses; else 1 and 1 */
     double flops_infer, flops_train; /* of products */
     double flops_weights;            /* of products forward, those with weights */

@@ -110,15 +110,27 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     if (space->train) l->dpooled = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
 }
 
-/* The query is projected once per batch; this is not counted. */
+/* The query is projected once per batch; this is not counted. The products with weights have
+ * different numbers of rows: those of frozen weights are weighed by them. */
 static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
-    double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
-    double macs = smoe_linear_macs(&l->map.keys, l->T) + scores +
-                  smoe_linear_macs(&l->map.proj, 1) + smoe_mlp_macs(&l->map.mlp, 1);
+    const smoe_mlp *mlp = &l->map.mlp;
+    const struct {
+        size_t weight;
+        double macs;
+    } product[] = {{l->map.keys.weight, smoe_linear_macs(&l->map.keys, l->T)},
+                   {l->map.proj.weight, smoe_linear_macs(&l->map.proj, 1)},
+                   {mlp->fc1, smoe_mlp_macs(mlp, 1) / 2},
+                   {mlp->fc2, smoe_mlp_macs(mlp, 1) / 2}};
+    double macs = 0, frozen = 0, scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
+    for (size_t i = 0; i < SMOE_COUNT(product); i++) {
+        macs += product[i].macs;
+        if (costs->params->param[product[i].weight].frozen) frozen += product[i].macs;
+    }
     smoe_cost_layer *layer =
-        smoe_costs_add(costs, SMOE_PART_head, macs, 3, "%sattn_pool", l->build->prefix);
-    layer->flops_weights -= 2 * scores;
-    layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->map.mlp, 1);
+        smoe_costs_add(costs, SMOE_PART_head, macs + scores, 3, "%sattn_pool", l->build->prefix);
+    layer->flops_weights = 2 * macs;
+    layer->frozen_share = frozen / macs;
+    layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(mlp, 1);
 }
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {

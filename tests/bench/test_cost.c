@@ -121,6 +121,38 @@ static void counted_by_hand_frozen(void **state) {
 }
 
 /*
+ * Attention pooling of the same model. Keys and values have 4 rows, 4*4*8 = 128 multiply-adds; the
+ * projection 16 and the MLP 2 x 32 have one; scores and weighted values 2*4*4 = 32. The query is
+ * not counted. Frozen weights save their own products, each of its number of rows.
+ */
+static void counted_by_hand_frozen_pooling(void **state) {
+    static const struct {
+        const char *match;
+        double saved; /* FLOPs of a training step */
+    } frozen[] = {
+        {"nothing", 0},
+        {"attn_pool.q.*", 0},
+        {"attn_pool.kv.*", 2 * 128},
+        {"attn_pool.proj.weight", 2 * 16},
+        {"attn_pool.mlp.*", 2 * 64},
+        {"attn_pool.mlp.fc2.weight", 2 * 32},
+        {"attn_pool.*", 2 * 208},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof frozen / sizeof *frozen; k++) {
+        smoe_cost cost;
+        overrides list = {0};
+        overrides_set(&list, "model.head=map");
+        if (k)
+            overrides_set(&list, "train.optimizer.groups=[{match: '%s', frozen: true}]",
+                          frozen[k].match);
+        overrides_cost(&cost, tiny, &list);
+        assert_row(&cost, "attn_pool", 4 + 20 + 40 + 20 + 8 + 76, 480, 1440 - frozen[k].saved);
+        smoe_cost_free(&cost);
+    }
+}
+
+/*
  * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence 12
  * places per group and 6 expert rows per image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3).
  * Tokens are gathered and scattered, without products. Element-wise 528 + 9*8*6 + 128 = 1088. On
@@ -486,6 +518,7 @@ int main(void) {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
         cmocka_unit_test(counted_by_hand_frozen),
+        cmocka_unit_test(counted_by_hand_frozen_pooling),
         cmocka_unit_test(counted_by_hand_lists),
         cmocka_unit_test(counted_by_hand_identity),
         cmocka_unit_test(never_more_active_than_there_are),
