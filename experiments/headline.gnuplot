@@ -1,6 +1,6 @@
 # Draws figures/headline.svg from the summaries of finished sweeps: on facts the front of each method over widths, experts, slots and
 # capacities, against the FLOPs of inference and of training; on photographs the rows of photographs (CIFAR-10), cifar100 and photographs-200-again,
-# and of photographs-shifted-tuned and photographs-200-shifted, whose photographs are moved.
+# and of photographs-shifted-tuned, photographs-100-shifted and photographs-200-shifted, whose photographs are moved.
 # Intervals: 95%, Student's t over seeds.
 # From the top of the tree: gnuplot experiments/headline.gnuplot
 set terminal svg size 1120,940 font "sans-serif,12" background "white"
@@ -48,7 +48,7 @@ set xrange [0.5:6.5]
 set xtics rotate by 35 right font ",10"
 set datafile separator "\t"
 set tmargin at screen 0.42; set bmargin at screen 0.13
-panel(n) = sprintf("set lmargin at screen %.3f; set rmargin at screen %.3f", 0.06 + 0.195 * n, 0.2 + 0.195 * n)
+panel(n) = sprintf("set lmargin at screen %.3f; set rmargin at screen %.3f", 0.05 + 0.163 * n, 0.165 + 0.163 * n)
 eval panel(0)
 set title "CIFAR-10\n20 passes, one rate"
 set yrange [0.6:0.68]
@@ -67,6 +67,10 @@ set title "CIFAR-10, moved\n20 passes, tuned rates"
 set yrange [0.48:0.56]
 plot photographs("photographs-shifted-tuned") using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
 eval panel(4)
+set title "CIFAR-100, moved\n6 passes, tuned rates"
+set yrange [0.18:0.26]
+plot photographs("photographs-100-shifted") using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
+eval panel(5)
 set title "200 classes, moved\n3 passes, tuned rates"
 set yrange [0.09:0.13]
 plot photographs("photographs-200-shifted") using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
