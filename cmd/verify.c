@@ -3,6 +3,7 @@
  * read from its beginning to its end. */
 #include "cmd.h"
 #include "data/archive.h"
+#include "spec/schema.h"
 #include "tensors/npy.h"
 #include "tensors/shards.h"
 #include "store/verify.h"
@@ -109,6 +110,27 @@ static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
            !smoe_outcomes_read(&outcome, &images, path, 0, NAN, &ignored) && outcome;
 }
 
+/* The run in the folder of a cell has the settings of the cell: another one may have replaced it.
+ * Paths may have been written in another way. */
+static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i, const char *dir) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec cell = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec run = {0};
+    SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
+    smoe_err ignored;
+    if (smoe_trial_parse(&cell, &sweep->trial[i], &ignored) ||
+        smoe_spec_read(&run, path, NULL, 0, &ignored))
+        return;
+    json_auto_t *wanted = smoe_spec_object(&cell), *found = smoe_spec_object(&run);
+    for (size_t c = 0; c < sweep->columns; c++) {
+        const char *key = sweep->column[c];
+        const json_t *value = smoe_json_at(wanted, key);
+        int k = smoe_schema_find(key);
+        if (!value || k < 0 || smoe_schema[k].kind == SMOE_KIND_PATH) continue;
+        if (!json_equal(value, smoe_json_at(found, key)))
+            smoe_verify_say(v, path, false, "%s is not that of this cell: it is another run", key);
+    }
+}
+
 static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     const smoe_trial *trial = &sweep->trial[i];
     SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
@@ -122,9 +144,10 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
                         trial->sealed ? "unchanged" : "without a digest; contents not checked");
     if (done && is_packed(sweep, i, dir))
         smoe_verify_say(v, dir, true, "packed: the outcomes of its images, without the run");
-    else if (smoe_file_is_folder(dir))
+    else if (smoe_file_is_folder(dir)) {
         smoe_verify_run(v, dir);
-    else if (done)
+        verify_settings(v, sweep, i, dir);
+    } else if (done)
         smoe_verify_say(v, dir, false, "this cell is done, but has no run directory");
     if (sweep->evaluate.points && done) verify_evaluations(v, sweep, i);
 }

@@ -106,6 +106,11 @@ done
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
 status 0 smoe verify grid >out
 grep -q '^ok   grid: the ledger of 2 cells, unchanged$' out || fail "$(cat out)"
+# The run of another cell in the place of one
+cp -r grid swapped && rm -r swapped/001-* && cp -r swapped/000-* swapped/001-experts=4
+status 3 smoe verify swapped -q >out 2>&1
+[ "$(grep BAD out)" = "BAD  swapped/001-experts=4/spec.yaml: model.moe.experts is not that of this cell: it is another run" ] || fail "a cell of another: $(cat out)"
+rm -r swapped
 # Links below a sweep are followed by none of its readers and writers: folders of cells, what is in them, outcomes, tables, figures.
 cell=$(cd grid && ls -d 000-*)
 for name in $cell claims cells.jsonl claims/$cell.json results.csv sweep.svg sweep.gp differences.csv $cell/metrics.jsonl $cell/outcomes.npy $cell/ckpt; do
