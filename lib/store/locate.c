@@ -113,7 +113,8 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
         return NULL;
     }
     bool folder = S_ISDIR(there.st_mode);
-    const char *checkpoint = folder ? held_by(arg) : NULL;
+    bool run = folder && smoe_file_holds(arg, "spec.yaml") && smoe_file_holds(arg, "STATUS");
+    const char *checkpoint = folder && !run ? held_by(arg) : NULL; /* a run may be converted into */
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_run_own(arg, err) ? NULL : smoe_checkpoint_find(arg, which, err);

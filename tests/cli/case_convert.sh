@@ -109,3 +109,11 @@ status 3 smoe convert tiny.yaml x.safetensors --type bf16 2>/dev/null
 status 2 smoe init tiny.yaml x.safetensors model.width=x 2>/dev/null
 status 0 smoe init tiny.yaml x.safetensors --dry-run >/dev/null
 [ ! -e x.safetensors ] || fail "a refusal left x.safetensors behind"
+# A file that is converted into the folder of a run does not stand for the run.
+status 0 smoe convert run run/model.safetensors --type bf16 -q >/dev/null
+for which in latest best; do
+    status 0 smoe eval run -n --which $which >out
+    grep -q "^would evaluate run/ckpt/.*/model.safetensors on" out || fail "a file beside a run: $(cat out)"
+done
+status 0 smoe verify run >out
+grep -q 'run/metrics.jsonl: ' out || fail "the run is not verified: $(cat out)"
