@@ -370,17 +370,13 @@ static void add_curves(smoe_frame *frame, const side *x) {
     }
 }
 
-static char *page_path(const smoe_options *options) {
-    return options->out ? smoe_text_format("%s/compare.html", options->out) : NULL;
-}
-
 /* -o: compare.html and a file per table. */
 static int write_page(smoe_result *result, const side *sides, const smoe_options *options,
                       smoe_err *err) {
     size_t pairs = options->args - 1;
     smoe_frame *curves = smoe_result_table(result, NULL, "over_steps");
     SMOE_FREED_BY(smoe_origin_free) smoe_origin origin = {0};
-    SMOE_FREED char *path = page_path(options);
+    SMOE_FREED char *path = smoe_text_format("%s/compare.html", options->out);
     SMOE_FREED char *title = pairs > 1
                                  ? smoe_text_format("%s and %zu others", options->arg[0], pairs)
                                  : smoe_text_format("%s and %s", options->arg[0], options->arg[1]);
@@ -410,9 +406,11 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED comparison *c = smoe_alloc(options->args, sizeof *c);
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame seeds = {0};
-    SMOE_FREED char *page = page_path(options);
     int status = smoe_cmd_no_run(options, err);
-    if (!status) status = smoe_cmd_target(page, options, err);
+    if (!status)
+        status = smoe_cmd_targets("compare.html settings.csv environment.csv metrics.csv seeds.csv "
+                                  "over_steps.csv",
+                                  options, err);
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
     for (size_t i = 1; i < options->args && !status; i++)

@@ -77,6 +77,9 @@ status 0 smoe compare of-pets of-wild >out
 grep -q '^classes  *heads are not compared, because their classes differ: cat, dog; dog, wolf$' out && grep -q '^weights .* 4 in only one model' out || fail "$(cat out)"
 status 0 smoe compare of-pets of-wild --json >out
 grep -q '"same_classes": false' out || fail "$(cat out)"
+mkdir own && echo mine >own/metrics.csv
+status 2 smoe compare of-pets of-wild -o own 2>err
+grep -q 'own/metrics.csv exists already; --force replaces it$' err && [ "$(ls own)" = metrics.csv ] || fail "$(cat err)"
 # A run is no folder for the tables, one of which has the name of a file of the run.
 status 2 smoe compare of-pets of-wild -o of-pets --force 2>err
 grep -q 'of-pets is a run; -o DIR names another folder$' err || fail "$(cat err)"
