@@ -132,11 +132,9 @@ static int no_layout(const listing *l, smoe_err *err) {
         smoe_fail_more(err, SMOE_DATA,
                        "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
                        "each as the split test; data.labels=FILE.csv gives classes in a table");
-    else if (shards)
-        return -1;
-    else if (l->bare)
-        fail_bare(l, err);
-    else if (l->passed.files)
+    if (shards || l->loose) return -1;
+    if (l->bare) return fail_bare(l, err);
+    if (l->passed.files)
         smoe_fail_more(err, SMOE_DATA,
                        "no file there is of a type that is read (" SMOE_IMAGE_ENDINGS
                        "); there are %s",
