@@ -364,15 +364,14 @@ static sweep_mode mode_of(const smoe_options *options) {
                              : RUN;
 }
 
-/* The script of --slurm may replace that of an earlier call, but no other file, as a spec. */
-static int sweep_check_script(const char *path, smoe_err *err) {
+/* The script of --slurm replaces that of an earlier call without --force. */
+static int sweep_check_script(const smoe_options *options, smoe_err *err) {
     enum { MOST = 1 << 20 };
     SMOE_FREED char *text = NULL;
     size_t size;
-    if (!path || smoe_file_is_absent(path) || !strncmp(path, "/dev/", 5)) return 0;
-    if (!smoe_file_read(path, MOST, &text, &size, NULL) && !strncmp(text, "#!", 2)) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "%s exists already and is no script; --slurm names a new file", path);
+    bool script = options->slurm && !smoe_file_read(options->slurm, MOST, &text, &size, NULL) &&
+                  !strncmp(text, "#!", 2);
+    return script ? 0 : smoe_cmd_target(options->slurm, options, err);
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
@@ -405,8 +404,7 @@ static int sweep_check(const smoe_options *options, sweep_mode mode, const char 
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
-    if (smoe_options_check(options, state, err) || sweep_check_script(options->slurm, err))
-        return -1;
+    if (smoe_options_check(options, state, err) || sweep_check_script(options, err)) return -1;
     return sweep_check_place(options, mode, arg, folder, err);
 }
 
