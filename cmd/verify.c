@@ -214,8 +214,7 @@ static void verify(smoe_verifier *v, const char *path) {
     bool folder = smoe_file_is_folder(path);
     if (folder && smoe_file_holds(path, "cells.jsonl"))
         verify_sweep(v, path);
-    else if (folder && !smoe_file_holds(path, "STATUS") &&
-             smoe_shards_held(path, "model.safetensors"))
+    else if (folder && !smoe_run_is_folder(path) && smoe_shards_held(path, "model.safetensors"))
         smoe_verify_checkpoint(v, path);
     else if (folder && (smoe_file_holds(path, "spec.yaml") || smoe_file_holds(path, "ckpt")))
         smoe_verify_run(v, path);

@@ -113,8 +113,7 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
         return NULL;
     }
     bool folder = S_ISDIR(there.st_mode);
-    bool run = folder && smoe_file_holds(arg, "spec.yaml") && smoe_file_holds(arg, "STATUS");
-    const char *checkpoint = folder && !run ? held_by(arg) : NULL; /* a run may be converted into */
+    const char *checkpoint = folder && !smoe_run_is_folder(arg) ? held_by(arg) : NULL;
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_run_own(arg, err) ? NULL : smoe_checkpoint_find(arg, which, err);
@@ -138,6 +137,10 @@ bool smoe_run_is_model(const char *arg) {
         if (smoe_text_ends(arg, foreign[i])) return true;
     char first[FIRST];
     return begins_as_ours(first, first_bytes(arg, first));
+}
+
+bool smoe_run_is_folder(const char *dir) {
+    return smoe_file_holds(dir, "spec.yaml") && smoe_file_holds(dir, "STATUS");
 }
 
 /* What a user asks for. */

@@ -118,6 +118,9 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_
  * exist, its name decides. */
 bool smoe_run_is_model(const char *arg);
 
+/* Whether dir is the folder of a run, even if a model file has been written into it too. */
+bool smoe_run_is_folder(const char *dir);
+
 /* ---- which keys may change when a run is resumed (run_spec.c) -------------------------------- */
 
 /* Gets a line for each key that has changed and may change, if no other key is refused; may be
