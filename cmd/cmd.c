@@ -228,6 +228,8 @@ static int check_apart(const char *path, const smoe_options *options, smoe_err *
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
     if (!path) return 0;
+    if (!strcmp(path, "-"))
+        return smoe_fail(err, SMOE_USAGE, "-: give the name of a file; ./- is a file of this name");
     if (check_apart(path, options, err)) return -1;
     /* A dangling link exists: replacing it would lose it. A link to a file, as /dev/stdout may be
      * one, would be replaced and not the file. */

@@ -54,6 +54,8 @@ static int by_logit(const void *a, const void *b, void *logits) {
 
 static int predict_one(predictor *x, const char *path, smoe_err *err) {
     size_t N = smoe_model_classes(x->model);
+    if (smoe_file_is_folder(path))
+        return smoe_fail(err, SMOE_DATA, "%s is a folder; give its images, as %s/*", path, path);
     if (smoe_pixels_read(x->pixels, x->model, path, err)) return -1;
     if (smoe_model_predict(x->model, x->logits, x->pixels, 1, err)) return -1;
     for (size_t c = 0; c < N; c++)

@@ -50,6 +50,8 @@ status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
 status 0 smoe convert half.safetensors copy.safetensors >out
 cmp copy.safetensors half.safetensors || fail "a copy is another file"
 grep -q '^copy.safetensors: [0-9]* tensors, with their types unchanged, ' out || fail "$(cat out)"
+status 2 smoe convert run - 2>err
+grep -qx 'smoe convert: -: give the name of a file; ./- is a file of this name' err && [ ! -e - ] || fail "-: $(cat err)"
 status 2 smoe convert run model.pth 2>err
 grep -q 'model.pth: only safetensors files are written, not .pth; name it model.safetensors' err || fail "$(cat err)"
 # a folder of save_pretrained is a folder with such a file

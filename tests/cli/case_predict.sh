@@ -28,6 +28,8 @@ grep -q '^smoe predict: nothing.png: ' err || fail "$(cat err)"
 status 3 smoe predict alone.safetensors nothing.png "$picture" tiny.yaml --top 3 >again 2>err
 cmp out.3 again || fail "an image beside damaged ones: $(cat again)"
 [ "$(cut -d: -f 1,2 err | tr '\n' ' ')" = "smoe predict: nothing.png smoe predict: tiny.yaml " ] || fail "$(cat err)"
+status 3 smoe predict alone.safetensors seen/overlays 2>err
+grep -qx 'smoe predict: seen/overlays is a folder; give its images, as seen/overlays/\*' err || fail "a folder: $(cat err)"
 head -c 40 "$picture" >half.png
 status 3 smoe predict alone.safetensors half.png 2>err
 grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"
