@@ -150,7 +150,7 @@ awk "$split"'
     }
     FNR == 1 { own = page; sub(/\.md$/, "", own); if (own ~ /^(README|PLAN|evidence|objections|corrections|performance)$/) own = "" }
     pass == 1 { whole[FILENAME] = whole[FILENAME] "\n" $0; if (own == "soups" && split($0, cell, "|") > 9 && split(cell[9], end, " to ") == 2) add("soups", cell[8], end[1], end[2]); next }
-    /^\|/ && page != "objections.md" && page != "evidence.md" { flush(); next }
+    /^\|/ && page != "objections.md" && page != "evidence.md" && FILENAME !~ /\/README.md$/ { flush(); next }
     /^$/ || /^ *- / || /^#/ || /^\|/ { flush() }
     { line = $0; sub(/^ +/, "", line); text = text (text == "" ? "" : " ") line }
     END { flush(); if (checked < 200) print "only " checked + 0 " intervals found" }' "$ROOT"/experiments/results/*/*.csv pass=1 "$ROOT"/experiments/*.md "$ROOT/README.md" pass=2 "$ROOT"/experiments/*.md "$ROOT/README.md" >wrong
