@@ -203,11 +203,11 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
                        smoe_bench_pass *out, smoe_err *err) {
     double *series[SERIES];
     for (size_t r = 0; r < SERIES; r++) series[r] = x->seconds + r * x->rounds;
-    if (pass(x, NULL, err)) return -1;
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
         smoe_worked worked;
-        x->machine[x->measured++] = smoe_peaks_measure(&x->peaks);
+        x->machine[x->measured++] = smoe_peaks_measure(&x->peaks); /* which empties the caches */
+        if (pass(x, NULL, err)) return -1;
         double start = smoe_now(), spent = processor_time();
         smoe_team_watch(&worked);
         int status = pass(x, &parts, err);
