@@ -87,7 +87,7 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
 
 /* How a spec is timed. */
 typedef struct smoe_bench_options {
-    size_t rounds;                   /* timed, after an untimed one */
+    size_t rounds;                   /* timed, each after an untimed pass */
     const smoe_safetensors *weights; /* a checkpoint of that spec: inference with its weights in the
                                         file, and no training, whose results are then 0; NULL:
                                         initial weights in memory */
