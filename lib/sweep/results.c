@@ -48,7 +48,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
         static const size_t before = sizeof SMOE_EVALUATED - 1;
         const char *column = sweep->column[c], *value = sweep->trial[i].value[c];
         if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
-            json_object_set_new(data, column + before, json_string(value));
+            smoe_json_put(spec, column + before, '.', json_string(value));
     }
     json_t *path = json_object_get(data, "path"), *source = json_object_get(data, "source");
     const smoe_source_entry *entry = smoe_source_find(source ? json_string_value(source) : "");

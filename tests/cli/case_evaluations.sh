@@ -43,6 +43,11 @@ done
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["metric"] == "precision_at_1" { n++; if ($at["images"] != 128) bad = 1 } END { exit bad || n != 3 }' \
     drawn/evaluations_differences.csv || fail "$(cat drawn/evaluations_differences.csv)"
 
+# models that differ in the draws of training and are evaluated at the same ones are paired image by image
+status 0 smoe sweep drawn.yaml data.facts.noise=8,100 --reference data.facts.noise=8 -q -o paired >/dev/null
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["metric"] == "precision_at_1" && $at["evaluate.data.facts.noise"] != "" { n++; if ($at["images"] != 64) bad = 1 } END { exit bad || n != 4 }' \
+    paired/evaluations_differences.csv || fail "$(cat paired/evaluations_differences.csv)"
+
 # an existing run: no training, the same numbers
 status 0 smoe sweep "$cell" model.moe.capacity=0.25,1 model.moe.random_layers=none,[1] -q -o there >out
 evaluated there | cut -d, -f4- >a
