@@ -247,9 +247,8 @@ static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *f
             range_of(range, s, &sh->w, sh->unit[i - first]);
             unit = (double)sh->unit[i - first];
             darkest = sh->stretched ? (double)range[0] : 0;
+            most = (double)range[1];
             effective = smoe_overlay_effective(take, sh->w.T, 1);
-            most = 0;
-            for (size_t t = 0; t < sh->w.T; t++) most = fmax(most, (double)take[t]);
         }
         smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
                        {"image", .number = s->image}, {"block", .number = block},

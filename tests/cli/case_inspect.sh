@@ -73,6 +73,14 @@ head -c 128 soft.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (2, 1, 
 [ "$(wc -c <soft.npy)" -eq $((128 + 4 * 2 * 2 * 16 * 8)) ] || fail "$(wc -c <soft.npy) bytes"
 status 0 smoe inspect identity -q --images 7 --dump-routing identity.npy >/dev/null
 head -c 128 identity.npy | grep -aq "'<f8', 'fortran_order': False, 'shape': (16, 6)" || fail "$(head -c 128 identity.npy)"
+# The largest weight of a picture is that of its patches, whatever a class token and registers have.
+status 0 smoe train tiny.yaml train.steps=4 train.eval_every=0 model.head=token model.registers=2 -q -o behind >/dev/null
+status 0 smoe inspect behind -q --images 3 --dump-routing behind.npy -o shown >/dev/null
+tail -c $((2 * 19 * 8 * 4)) behind.npy | od -An -v -tf4 -w32 >weights
+awk 'NR == FNR { for (s = 1; s <= 8; s++) if (FNR > 3 && FNR <= 19 && $s > most[s - 1]) most[s - 1] = $s; next }
+    FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    $at["shows"] == "slot" { n++; off = $at["largest_weight"] / most[$at["unit"]] - 1; if (off * off > 1e-10) bad = 1 } # digits of od
+    END { exit bad || n != 8 }' weights FS=, shown/overlays/tiles.csv || fail "$(cat weights shown/overlays/tiles.csv)"
 status 2 smoe inspect run -q --dump-routing soft.npy 2>/dev/null >&2
 # Invalid requests.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.layers=none -o dense >/dev/null
