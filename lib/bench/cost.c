@@ -126,7 +126,9 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
         double each = (double)sent->bytes / rate + (double)sent->messages * latency;
         seconds += each;
         if (k == SMOE_TRAFFIC_SLOTS) share->slots = fmax(share->slots, each);
-        if (sent->bytes > share->sent[k].bytes) share->sent[k] = *sent;
+        smoe_sent *most = &share->sent[k];
+        if (sent->bytes > most->bytes) most->bytes = sent->bytes;
+        if (sent->messages > most->messages) most->messages = sent->messages;
     }
     share->seconds = fmax(share->seconds, seconds);
     share->over = sharded ? sharded->block.size : 1;

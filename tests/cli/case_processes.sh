@@ -22,6 +22,12 @@ smoe cost tiny.yaml --json --processes 2 $model | tr -d ' \n' |
 read -r bytes messages <costs
 grep -q "gradients: $((24 * bytes)) bytes in $((24 * messages)) messages," counted/log.txt ||
     fail "smoe cost says $(cat costs) per step, the run: $(grep sent counted/log.txt)"
+# Where experts have few rows, processes send factors of different numbers of them: no kind has more messages than smoe cost states.
+model="train.pieces=2 model.moe.experts=8 model.moe.slots_per_expert=1 model.width=32 model.mlp=128"
+status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o factors $model train.log_every=24 train.eval_every=0 train.checkpoint_every=0 >/dev/null
+most=$(smoe cost tiny.yaml --json --processes 2 $model | tr -d ' \n' | sed 's/.*"sent_per_step":{"gradients":{"bytes":[0-9]*,"messages":\([0-9]*\)}.*/\1/')
+sent=$(sed -n 's/.* gradients: [0-9]* bytes in \([0-9]*\) messages,.*/\1/p' factors/log.txt)
+[ "$sent" -le $((24 * most)) ] || fail "smoe cost says $most messages per step, the run: $(grep sent factors/log.txt)"
 # Evaluation: the same numbers and files, with logits; batches of 7 leave a short one.
 eval="eval one -q eval.batch_size=7 eval.fewshot.shots=[1]"
 smoe $eval --json --logits logits1.npy --labels labels1.npy >eval1 || fail "no evaluation"
