@@ -146,7 +146,8 @@ static int look_parted(data_job *job, double share, smoe_scan *scan, smoe_err *e
 /* Reads a data set, or that of a spec. */
 static int data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
-    if (read_data_spec(job, options, err)) return -1;
+    if (read_data_spec(job, options, err) || smoe_dataset_outside(&job->spec, options->out, err))
+        return -1;
     return options->suggest ? look_parted(job, 0.1, options->scan, err)
                             : look_at_splits(job, options->scan, err);
 }

@@ -95,7 +95,9 @@ static int inspect_find(inspected *x, const char *arg, const smoe_options *optio
         (options->slots && read_numbers(&x->slot, &x->slots, options->slots, "slots",
                                         "slot numbers like 0,17,1203", err)))
         return -1;
-    if (smoe_load_spec(&x->loaded, arg, options, err)) return -1;
+    if (smoe_load_spec(&x->loaded, arg, options, err) ||
+        smoe_dataset_outside(&x->loaded.spec, options->out, err))
+        return -1;
     x->metrics = metrics_of(x->loaded.path);
     return 0;
 }

@@ -25,6 +25,10 @@ int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *spl
  * they are read. */
 int smoe_dataset_list(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
+/* SMOE_USAGE if the data of a spec would have images that are written into a folder, which need not
+ * exist; NULL: no folder. */
+int smoe_dataset_outside(const smoe_spec *spec, const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+
 void smoe_dataset_free(smoe_dataset *set);
 SMOE_FREES(smoe_dataset)
 

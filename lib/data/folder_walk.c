@@ -10,6 +10,7 @@
  * folder without its ending.
  */
 #include "data/folder.h"
+#include "base/file.h"
 
 #include <ctype.h>
 
@@ -123,6 +124,27 @@ static parts listing_cut(const char *name) {
         if (!name[at + n]) return p;
         at += n + 1;
     }
+}
+
+int smoe_dataset_outside(const smoe_spec *spec, const char *folder, smoe_err *err) {
+    smoe_err ignored;
+    SMOE_FREED char *path = NULL, *there = NULL, *part = smoe_alloc_text(folder);
+    if (!folder || spec->data.source != SMOE_SOURCE_FOLDER ||
+        smoe_spec_path(spec, "data.path", &path, &ignored))
+        return 0;
+    while (!(there = realpath(part, NULL)) && strcmp(part, ".") != 0 && strcmp(part, "/") != 0) {
+        char *above = smoe_file_folder(part);
+        free(part);
+        part = above;
+    }
+    size_t n = strlen(path);
+    bool within = there && !strncmp(there, path, n) && (!there[n] || there[n] == '/');
+    bool loose = spec->data.holdout > 0 || spec->data.labels; /* images may lie anywhere */
+    if (!within || (!loose && listing_cut(there + n + (there[n] == '/')).split == SPLITS)) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s is in the data, which would get the images that are written there; -o DIR "
+                     "names another folder",
+                     folder);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */

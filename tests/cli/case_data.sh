@@ -28,6 +28,19 @@ status 0 smoe data photos -q -o plain >/dev/null
 [ "$(wc -l <seen/near_duplicates.csv)" -eq 3 ] || fail "$(cat seen/near_duplicates.csv)"
 status 2 smoe data photos -q -o seen >/dev/null 2>err
 grep -q 'exists already; --force' err || fail "$(cat err)"
+# No sheet or overlay is written where the data would get it as an image.
+status 0 smoe train tiny.yaml -q train.steps=1 data.source=image-folder data.path=photos data.limit=0 train.batch_size=2 eval.fewshot.shots=[] -o run >/dev/null
+refused() {
+    status 2 "$@" >/dev/null 2>err
+    grep -q ' is in the data' err || fail "$*: $(cat err)"
+}
+refused smoe data photos -o ./photos/../photos/train
+refused smoe data photos/train data.holdout=0.5 -o photos/train/new/seen
+refused smoe inspect run -o photos/train/ape
+[ "$(find photos -type f | wc -l)" -eq 6 ] || fail "$(find photos)"
+status 0 smoe data photos -q -o photos/seen >/dev/null
+status 0 smoe data photos -q >out
+grep -qE '^train +4 +0 ' out && rm -r run photos/seen || fail "beside the splits: $(cat out)"
 echo no >photos/train/ape/bad.jpg
 status 3 smoe data photos >out 2>err
 grep -q '^left out: .*bad.jpg: unknown format' out && grep -q '1 of 5 images of train cannot be used, more than one of 100: .*even with data.on_error=skip' err || fail "damage: $(cat out err)"
