@@ -1,5 +1,6 @@
 /* Binary files and images of one size, see binary.h. */
 #include "data/binary.h"
+#include "base/digest.h"
 #include "base/limits.h"
 
 #include <fnmatch.h>
@@ -123,6 +124,12 @@ int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
     smoe_image kept = {grid->width, grid->height, grid->channels, grid->pixel + i * image, 0};
     if (smoe_image_fit(out, set->size, &kept, crop, set->data.resize, err)) return -1;
     return smoe_image_convert(out, set->channels, err);
+}
+
+uint64_t smoe_binary_grid_contents(const smoe_dataset *set, uint64_t i) {
+    const smoe_binary_grid *grid = set->store;
+    size_t image = grid->width * grid->height * grid->channels;
+    return smoe_digest_number(grid->pixel + i * image, image);
 }
 
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {

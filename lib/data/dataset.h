@@ -44,6 +44,9 @@ void smoe_datasets_close(smoe_datasets *kept);
 /* Images per pass; for endless data, in which no image occurs twice, a nominal number. */
 size_t smoe_dataset_images(const smoe_dataset *set);
 bool smoe_dataset_endless(const smoe_dataset *set);
+/* A checksum of the names, labels and sizes of all image files, or pixels if these are in memory; 0
+ * for generated images. */
+uint32_t smoe_dataset_checksum(const smoe_dataset *set);
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned;

@@ -4,6 +4,7 @@
 #include "data/dataset_source.h"
 
 #include <sys/mman.h>
+#include <zlib.h>
 
 size_t smoe_dataset_images(const smoe_dataset *set) {
     return set->images;
@@ -34,6 +35,19 @@ static size_t dataset_label_of(const smoe_dataset *set, uint64_t i, real *multi)
 
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return dataset_label_of(set, i, NULL);
+}
+
+uint32_t smoe_dataset_checksum(const smoe_dataset *set) {
+    char name[SMOE_IMAGE_NAME];
+    uLong crc = 0;
+    for (size_t i = 0; set->type->contents && i < set->images; i++) {
+        const uint64_t own[] = {smoe_dataset_label(set, i),
+                                set->type->contents(set, smoe_dataset_place(set, i))};
+        smoe_dataset_image_name(set, i, name, sizeof name);
+        crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
+        crc = crc32(crc, (const Bytef *)own, sizeof own);
+    }
+    return (uint32_t)crc;
 }
 
 const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set) {

@@ -33,6 +33,10 @@ typedef struct smoe_source_type {
     int (*caption)(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice, char *buf,
                    size_t size, smoe_err *err);
 
+    /* What is known without reading of the contents of image i: the size of its file, or a digest
+     * of its pixels in memory. NULL: the contents follow from the spec. */
+    uint64_t (*contents)(const smoe_dataset *set, uint64_t i);
+
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
     void (*close)(smoe_dataset *set); /* NULL: nothing to do */
 } smoe_source_type;

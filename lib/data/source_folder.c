@@ -199,6 +199,10 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
     return decode_image(set, i, crop, &header, out, work, err);
 }
 
+static uint64_t folder_contents(const smoe_dataset *set, uint64_t i) {
+    return ((const folder *)set->store)->image[i].size;
+}
+
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     smoe_text_shown(((const folder *)set->store)->image[i].name, buf, size);
 }
@@ -220,6 +224,7 @@ const smoe_source_type smoe_source_folder = {
     .image = folder_image,
     .header = folder_header,
     .label = smoe_dataset_table_label,
+    .contents = folder_contents,
     .image_name = folder_image_name,
     .close = folder_close,
 };

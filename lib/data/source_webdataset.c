@@ -456,6 +456,11 @@ static int webdataset_caption(const smoe_dataset *set, uint64_t i, smoe_caption_
     return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
+static uint64_t webdataset_contents(const smoe_dataset *set, uint64_t i) {
+    const sample *x = &((const store *)set->store)->sample[i];
+    return x->image_size + x->text_size;
+}
+
 static void webdataset_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     smoe_text_shown(((const store *)set->store)->sample[i].key, buf, size);
 }
@@ -470,6 +475,7 @@ const smoe_source_type smoe_source_webdataset = {
     .header = webdataset_header,
     .label = smoe_dataset_table_label,
     .caption = webdataset_caption,
+    .contents = webdataset_contents,
     .image_name = webdataset_name,
     .close = webdataset_close,
 };

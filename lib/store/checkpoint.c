@@ -37,6 +37,7 @@ static const struct number {
     {"smoe.records", offsetof(stored, state.records), false, false},
     {"smoe.images", offsetof(stored, state.images), false, false},
     {"smoe.classes", offsetof(stored, state.classes), false, false},
+    {"smoe.data", offsetof(stored, state.data), false, false},
 };
 enum { NUMBERS = SMOE_COUNT(numbers) };
 

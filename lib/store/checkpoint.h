@@ -22,7 +22,8 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t recorded; /* step of the last record in metrics.jsonl */
     uint64_t records;  /* how many records it has; set by smoe_run_checkpoint */
     uint64_t images;   /* of the training data */
-    uint64_t classes;  /* a checksum of the names of its classes */
+    uint64_t classes;  /* a checksum of the names of its classes, */
+    uint64_t data;     /* and that of its images (smoe_dataset_checksum); 0 if they are generated */
     const char *names; /* these names as a list in JSON, for the model's file; borrowed; NULL: none.
                           Not read back */
 } smoe_checkpoint;

@@ -82,6 +82,7 @@ static void data_mark(trainer *t) {
     if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
+    t->state.data = smoe_dataset_checksum(t->train);
 }
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
@@ -171,17 +172,20 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
 /* Compares the restored checkpoint with the current data. */
 static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
     const smoe_checkpoint *then = &t->state;
+    const char *dir = t->options->dir;
+    char other[96] = "";
     if (then->images && then->images != now->images)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: cannot resume with other training data: it has %" PRIu64
-                         " images, and had %" PRIu64,
-                         t->options->dir, now->images, then->images);
-    if (then->classes && then->classes != now->classes)
-        return smoe_fail(
-            err, SMOE_DATA,
-            "%s: cannot resume with other training data: the names of its classes have changed",
-            t->options->dir);
-    return 0;
+        snprintf(other, sizeof other, "it has %" PRIu64 " images, and had %" PRIu64, now->images,
+                 then->images);
+    else if (then->classes && then->classes != now->classes)
+        snprintf(other, sizeof other, "the names of its classes have changed");
+    else if (then->data && then->data != now->data)
+        snprintf(other, sizeof other, "names, labels, sizes or pixels of its images have changed");
+    if (!*other) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: cannot resume with other training data: %s; --init %s starts another run "
+                     "from its weights",
+                     dir, other, dir);
 }
 
 /* The time of earlier processes is that of the last kept record: a checkpoint contains no times, so
@@ -238,6 +242,7 @@ static int trainer_restore(trainer *t, smoe_err *err) {
     if (t->chief && restore_records(t, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
+    t->state.data = now.data;
     t->state.names = now.names;
     t->params->carried = t->state.carried;
     const smoe_observer *o = t->options->observer;
@@ -260,7 +265,7 @@ static char *placeless_spec(const smoe_spec *spec) {
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     SMOE_FREED char *spec = placeless_spec(t->spec);
-    const uint64_t data[] = {t->state.images, t->state.classes, t->N};
+    const uint64_t data[] = {t->state.images, t->state.classes, t->state.data, t->N};
     if (smoe_comm_same(t->comm, "spec", spec, strlen(spec), err)) return -1;
     return smoe_comm_same(t->comm, "training data", data, sizeof data, err);
 }

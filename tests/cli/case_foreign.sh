@@ -27,6 +27,24 @@ refused 3 'latest\|step_00000024/model.safetensors: its data is not what was sav
 refused 3 'step_00000024/model.safetensors: its data is not what was saved' other_state
 refused 3 'bad: cannot resume with other training data: it has 200 images, and had 300' other_images
 refused 3 'bad: cannot resume with other training data: the names of its classes have changed' other_classes
+# Other data of as many images: another name, size or label of a file, other pixels of an idx file.
+mkdir -p photos/train/ape photos/train/bee && for i in 1 2 3; do png >photos/train/ape/$i.png; png >photos/train/bee/$i.png; done
+mkdir digits && { printf '\0\0\010\003\0\0\0\010\0\0\0\001\0\0\0\001'; printf 12345678; } >digits/train-images-idx3-ubyte
+{ printf '\0\0\010\001\0\0\0\010'; printf '\0\001\0\001\0\001\0\001'; } >digits/train-labels-idx1-ubyte
+new_name() { mv photos/train/ape/1.png photos/train/ape/4.png; }
+new_size() { png >photos/train/ape/1.png; printf ' ' >>photos/train/ape/1.png; }
+new_label() { mv photos/train/ape/1.png photos/train/bee/4.png; mv photos/train/bee/1.png photos/train/ape/5.png; }
+new_pixel() { printf 3 | dd of=digits/train-images-idx3-ubyte bs=1 seek=17 conv=notrunc 2>/dev/null; }
+for change in photos/new_name photos/new_size photos/new_label digits/new_pixel; do
+    data=${change%/*} && cp -r $data whole
+    [ $data = photos ] && source=image-folder || source=idx
+    status 0 smoe train tiny.yaml -q -o read data.source=$source data.path=$data data.limit=0 train.batch_size=2 train.eval_every=0 >/dev/null
+    mkdir moved && mv $data moved/ && status 0 smoe train --resume read -q data.path=moved/$data train.steps=26 >/dev/null
+    mv moved/$data . && rmdir moved && ${change#*/}
+    status 3 smoe train --resume read -q data.path=$data train.steps=28 >/dev/null 2>err
+    grep -q 'read: cannot resume with other training data: names, labels, sizes or pixels of its images have changed; --init read ' err || fail "$change: $(cat err)"
+    rm -r read $data && mv whole $data
+done
 # A link to a checkpoint that is not there is named, by every command that follows it.
 cp -a run bad && ln -sfn step_00000099 bad/ckpt/latest
 for command in 'train --resume bad' 'eval bad' 'inspect bad' 'verify bad'; do
