@@ -110,8 +110,8 @@ static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
            !smoe_outcomes_read(&outcome, &images, path, 0, NAN, &ignored) && outcome;
 }
 
-/* The run in the folder of a cell has the settings of the cell: another one may have replaced it.
- * Paths may have been written in another way. */
+/* The run in the folder of a cell has the settings of the cell: another one may have replaced it,
+ * or it was trained further. Paths may have been written in another way. */
 static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i, const char *dir) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec cell = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec run = {0};
@@ -121,13 +121,15 @@ static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i,
         smoe_spec_read(&run, path, NULL, 0, &ignored))
         return;
     json_auto_t *wanted = smoe_spec_object(&cell), *found = smoe_spec_object(&run);
-    for (size_t c = 0; c < sweep->columns; c++) {
-        const char *key = sweep->column[c];
+    for (size_t c = 0; c < sweep->columns + !sweep->run;
+         c++) { /* a run may go on after its sweep */
+        const char *key = c < sweep->columns ? sweep->column[c] : "train.steps";
         const json_t *value = smoe_json_at(wanted, key);
         int k = smoe_schema_find(key);
         if (!value || k < 0 || smoe_schema[k].kind == SMOE_KIND_PATH) continue;
         if (!json_equal(value, smoe_json_at(found, key)))
-            smoe_verify_say(v, path, false, "%s is not that of this cell: it is another run", key);
+            smoe_verify_say(v, path, false, "%s is not that of this cell: %s", key,
+                            c < sweep->columns ? "it is another run" : "it was trained further");
     }
 }
 
@@ -173,8 +175,9 @@ static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
 static void verify_sweep(smoe_verifier *v, const char *dir) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     smoe_err err = {0};
-    if (v->repair && smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, &err))
-        smoe_verify_blame(v, dir, &err);
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
+    smoe_verify_left(v, dir, SMOE_FILE_GONE_OR_OLD);
+    smoe_verify_left(v, claims, SMOE_FILE_GONE_OR_OLD);
     if (smoe_sweep_read(&sweep, dir, &err)) {
         smoe_verify_blame(v, dir, &err);
     } else {

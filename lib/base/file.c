@@ -58,14 +58,18 @@ static bool is_gone(const char *path, const char *name, smoe_file_which which) {
     return which == SMOE_FILE_GONE_OR_OLD && time(NULL) - there.st_mtime > SECONDS;
 }
 
+bool smoe_file_is_left(const char *path, smoe_file_which which) {
+    const char *name = basename(path);
+    return strstr(name, SMOE_FILE_TEMPORARY) &&
+           (which == SMOE_FILE_ALL || is_gone(path, name, which));
+}
+
 int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) {
     SMOE_FREED char **names = smoe_file_names(folder);
     if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
     for (char **name = names; *name; name++) {
-        if (!strstr(*name, SMOE_FILE_TEMPORARY)) continue;
         SMOE_FREED char *path = smoe_text_format("%s/%s", folder, *name);
-        if (which != SMOE_FILE_ALL && !is_gone(path, *name, which)) continue;
-        if (smoe_file_remove(path, err)) return -1;
+        if (smoe_file_is_left(path, which) && smoe_file_remove(path, err)) return -1;
     }
     return 0;
 }

@@ -116,12 +116,14 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUS
 int smoe_file_no_link(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_no_links(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes what is temporary directly in folder: everything; or, where several processes write into
- * it, files and links of processes that are gone, and with GONE_OR_OLD those of other machines if
+/* What is temporary and left over: everything; or, where several processes write into a folder,
+ * files and links of processes that are gone, and with GONE_OR_OLD those of other machines if
  * nothing was written to them for a minute. */
 typedef enum smoe_file_which {
     SMOE_FILE_ALL,
     SMOE_FILE_GONE_OR_OLD,
     SMOE_FILE_GONE
 } smoe_file_which;
+bool smoe_file_is_left(const char *path, smoe_file_which which);
+/* Removes what is left over directly in folder. */
 int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) SMOE_MUST_CHECK;

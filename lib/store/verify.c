@@ -1,7 +1,6 @@
 /* Verifying the files of runs; see verify.h. The checks are those of the readers of the files. */
 #include "store/verify.h"
 #include "tensors/shards.h"
-#include "base/file.h"
 #include "tensors/npy.h"
 #include "store/run.h"
 #include "store/run_files.h"
@@ -27,6 +26,18 @@ void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) 
         from += length + 1 + (from[length + 1] == ' ');
     v->failed += err->code == SMOE_RUNTIME;
     smoe_verify_say(v, path, false, "%.*s", (int)strcspn(from, "\n"), from);
+}
+
+void smoe_verify_left(smoe_verifier *v, const char *folder, smoe_file_which which) {
+    SMOE_FREED char **names = smoe_file_names(folder);
+    smoe_err err = {0};
+    if (names && v->repair && smoe_file_sweep(folder, which, &err))
+        smoe_verify_blame(v, folder, &err);
+    for (char **name = names; name && *name && !v->repair; name++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, *name);
+        if (smoe_file_is_left(path, which))
+            smoe_verify_say(v, path, true, "left over by a killed process; --repair removes it");
+    }
 }
 
 /* An array, as .npy. */
@@ -227,7 +238,9 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
     }
     /* those of a process that writes the run are not left over */
     smoe_file_which which = smoe_run_is_written(dir) ? SMOE_FILE_GONE : SMOE_FILE_ALL;
-    if (v->repair && smoe_file_sweep(dir, which, &err)) smoe_verify_blame(v, dir, &err);
+    SMOE_FREED char *ckpt = smoe_text_format("%s/ckpt", dir);
+    smoe_verify_left(v, dir, which);
+    smoe_verify_left(v, ckpt, which);
     verify_spec(v, dir);
     verify_records(v, dir);
     SMOE_FREED char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);

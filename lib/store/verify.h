@@ -1,7 +1,7 @@
 /* Verifying the files of a run: digests of checkpoints, checksums of records, links, the spec. */
 #pragma once
 
-#include "base/base.h"
+#include "base/file.h"
 
 /* What was found about a path; `good` is false where something is wrong. */
 typedef void smoe_verify_line(void *user, const char *path, const char *found, bool good);
@@ -20,6 +20,10 @@ typedef struct smoe_verifier {
 void smoe_verify_add(smoe_verifier *verifier, const char *path, bool good, char *fresh);
 /* The first line of an error about a path, without the path where it begins with it. */
 void smoe_verify_blame(smoe_verifier *verifier, const char *path, const smoe_err *err);
+
+/* Leftovers of killed processes directly in a folder: a line for each, or with `repair` they are
+ * removed. */
+void smoe_verify_left(smoe_verifier *verifier, const char *folder, smoe_file_which which);
 
 /* Verify a safetensors file, the folder of a checkpoint, or a run directory. Each problem is a
  * line, not an error of the call. With `repair`, a lost or damaged spec.yaml of a run is restored

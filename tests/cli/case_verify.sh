@@ -111,6 +111,18 @@ cp -r grid swapped && rm -r swapped/001-* && cp -r swapped/000-* swapped/001-exp
 status 3 smoe verify swapped -q >out 2>&1
 [ "$(grep BAD out)" = "BAD  swapped/001-experts=4/spec.yaml: model.moe.experts is not that of this cell: it is another run" ] || fail "a cell of another: $(cat out)"
 rm -r swapped
+# A cell that was trained further, and what killed processes left: of a run that nobody writes all that is temporary, of a sweep what has
+# the name of a process that is gone.
+cp -r grid more && status 0 smoe train --resume more/000-* -q train.steps=6 >/dev/null
+gone=.tmp-00000000-1-1-0 && mkdir more/001-experts=4/ckpt/.tmp-newstep_00000008 && touch more/001-experts=4/STATUS$gone && touch -d '1 hour ago' more/results.csv$gone more/claims/x$gone
+status 3 smoe verify more >out 2>&1
+[ "$(grep BAD out)" = "BAD  more/000-experts=2/spec.yaml: train.steps is not that of this cell: it was trained further" ] || fail "trained further: $(cat out)"
+for left in results.csv$gone claims/x$gone 001-experts=4/STATUS$gone 001-experts=4/ckpt/.tmp-newstep_00000008; do
+    grep -qxF "ok   more/$left: left over by a killed process; --repair removes it" out || fail "not named: $left: $(cat out)"
+done
+status 3 smoe verify --repair more >out 2>&1
+[ -z "$(find more -name '*.tmp-*')" ] && ! grep -q 'left over' out || fail "not removed: $(cat out; find more)"
+rm -r more
 # Links below a sweep are followed by none of its readers and writers: folders of cells, what is in them, outcomes, tables, figures.
 cell=$(cd grid && ls -d 000-*)
 for name in $cell claims cells.jsonl claims/$cell.json results.csv sweep.svg sweep.gp differences.csv $cell/metrics.jsonl $cell/outcomes.npy $cell/ckpt; do
