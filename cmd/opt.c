@@ -110,12 +110,16 @@ int smoe_option_numbers(double *number, size_t most, size_t *count, const char *
     return 0;
 }
 
-/* A file is what its name says: FILE.tar.gz is not named x.zip. A name without an ending is one of
- * a device or a pipe, such as /dev/null. */
-static int opt_check_ending(const smoe_option *entry, const char *text, smoe_err *err) {
+/* No folder is called -, and a file is what its name says: FILE.tar.gz is not named x.zip. A name
+ * without an ending is one of a device or a pipe, such as /dev/null. */
+static int opt_check_path(const smoe_option *entry, const char *text, smoe_err *err) {
     const char *ending = entry->argument && !strncmp(entry->argument, "FILE.", 5)
                              ? entry->argument + sizeof "FILE" - 1
                              : "";
+    if (!strcmp(text, "-") && entry->argument && !strcmp(entry->argument, "DIR"))
+        return smoe_fail(err, SMOE_USAGE,
+                         "--%s -: give the name of a folder; ./- is a folder of this name",
+                         entry->name);
     const char *slash = strrchr(text, '/'), *dot = strrchr(slash ? slash : text, '.');
     if (!dot || smoe_text_ends(text, ending)) return 0;
     return smoe_fail(err, SMOE_USAGE, "--%s: only %s files are written, not %s; name it %.*s%s",
@@ -141,7 +145,7 @@ static int opt_set(smoe_options *options, const smoe_option *entry, const char *
                          entry->choices);
     if (!*text && !entry->optional)
         return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", entry->name, entry->argument);
-    if (opt_check_ending(entry, text, err)) return -1;
+    if (opt_check_path(entry, text, err)) return -1;
     *(const char **)at = text;
     return 0;
 }

@@ -64,7 +64,7 @@ size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class,
 }
 
 bool smoe_dataset_multi(const smoe_dataset *set) {
-    size_t i = 0;
+    size_t i = set->more ? 0 : set->images;
     while (i < set->images && smoe_dataset_all_labels(set, i, NULL, 0) == 1) i++;
     return i < set->images;
 }

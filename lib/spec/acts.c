@@ -140,12 +140,19 @@ static bool states_all(const smoe_spec *spec) {
     return true;
 }
 
+/* Whether it is one of MoE layers, which an override leaves out: then nobody expects an effect. */
+static bool is_left_out(const smoe_spec *s, const char *key) {
+    return !s->model.moe.layer_count && !strncmp(key, "model.moe.", strlen("model.moe.")) &&
+           s->origin[smoe_schema_find("model.moe.layers")].kind == SMOE_FROM_OVERRIDE;
+}
+
 size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle) {
     bool quiet = spec->trained || states_all(spec);
     for (size_t i = from; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_provenance *at = &spec->origin[i];
         bool overridden = at->kind == SMOE_FROM_OVERRIDE;
-        bool looked = overridden || (!quiet && (at->kind == SMOE_FROM_FILE || at->replaced));
+        bool looked = overridden || (!quiet && (at->kind == SMOE_FROM_FILE || at->replaced) &&
+                                     !is_left_out(spec, smoe_schema[i].key));
         if (!looked || (!at->replaced && entry_acts(spec, (int)i, idle->why))) continue;
         if (at->replaced)
             snprintf(idle->why, sizeof idle->why, "%s on the command line replaces it",

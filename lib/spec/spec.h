@@ -524,7 +524,8 @@ typedef struct smoe_idle {
 /* The first such value from number `from` on, 0 being the first; returns the number to continue
  * with, or 0 if there is none. For a resolved spec, which states every key, and for that of a
  * trained model, only overrides count. Overrides without effect are mistakes, found when a spec is
- * read: they are met here only with smoe_spec_text.of_cells. */
+ * read: they are met here only with smoe_spec_text.of_cells. What the file says of MoE layers does
+ * not count if an override, model.moe.layers=none, leaves them out. */
 size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle);
 
 /* For a spec that an older version of a run or a sweep wrote, and that is trained further: missing
