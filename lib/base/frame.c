@@ -138,17 +138,16 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void frame_put_text(FILE *out, const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
+/* Names of runs may be any bytes; a table is UTF-8. */
+static void frame_put_text(FILE *out, const char *bytes) {
+    SMOE_FREED char *text = smoe_text_utf8(bytes);
+    bool quoted = strpbrk(text, ",\"\r\n");
+    if (quoted) fputc('"', out);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"') fputc('"', out);
+        fputc(*c, out);
     }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
+    if (quoted) fputc('"', out);
 }
 
 static int put_rows(FILE *out, const void *context, smoe_err *err) {

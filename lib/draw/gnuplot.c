@@ -12,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
-void smoe_gnuplot_text(FILE *out, const char *text) {
+/* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. What it
+ * draws must be UTF-8. */
+void smoe_gnuplot_text(FILE *out, const char *bytes) {
+    SMOE_FREED char *text = smoe_text_utf8(bytes ? bytes : "");
     fputc('\'', out);
-    for (const char *c = text ? text : ""; *c; c++) {
+    for (const char *c = text; *c; c++) {
         if (*c == '\'') fputc('\'', out);
         fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
     }

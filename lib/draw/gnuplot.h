@@ -22,7 +22,7 @@ bool smoe_gnuplot_hung(void);
 int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A string of gnuplot's language: quoted, on one line. */
-void smoe_gnuplot_text(FILE *out, const char *text);
+void smoe_gnuplot_text(FILE *out, const char *bytes);
 
 /* The output of a script: NAME.svg of that size in pixels, 96 per inch, NAME.pdf where the variable
  * `pdf` exists; with pictures in the SVG itself. */

@@ -43,3 +43,9 @@ quiet doctor "$name" || true
 quiet help "$name"
 quiet "$name"
 quiet eval "--$name"
+# Tables, figures and pages are UTF-8, whatever the bytes of the name of a run.
+raw=$(printf 'raw\377') && cp -r "$name" "$raw" && cp -r "$name" plain
+status 0 smoe inspect "$raw" plain data.limit=20 -q -o tables >/dev/null
+status 0 smoe compare "$raw" plain -q -o pairs >/dev/null
+for file in tables/*.csv tables/*.gp tables/*.svg tables/*.html pairs/*; do [ ! -e "$file" ] || iconv -f utf-8 -t utf-8 "$file" >/dev/null 2>&1 || fail "$file is not UTF-8"; done
+grep -q "$(printf 'raw\357\277\275')" tables/runs.csv || fail "the run has no name: $(cat tables/runs.csv)"
