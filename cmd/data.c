@@ -161,7 +161,11 @@ static int data_look_against(data_job *job, const smoe_spec *spec, const smoe_op
     if (read_data_spec(job, &plain, err)) return -1;
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
-    return look_parted(job, 0.5, options->scan, err); /* both halves */
+    if (!look_parted(job, 0.5, options->scan, err)) return 0; /* both halves */
+    return smoe_fail_more(err, err->code,
+                          "--against needs no classes, only folders: move images that are in none "
+                          "into one, as %s/all",
+                          options->against);
 }
 
 /* ---- near duplicates ------------------------------------------------------------------------- */

@@ -28,6 +28,11 @@ status 0 smoe data photos -q -o plain >/dev/null
 [ "$(wc -l <seen/near_duplicates.csv)" -eq 3 ] || fail "$(cat seen/near_duplicates.csv)"
 status 2 smoe data photos -q -o seen >/dev/null 2>err
 grep -q 'exists already; --force' err || fail "$(cat err)"
+# Images in no folder are no data set to compare with either; the remedy is one that --against takes.
+mkdir bare && png >bare/1.png
+status 3 smoe data photos --against bare >/dev/null 2>err
+grep -q -- '--against needs no classes, only folders: .* as bare/all$' err || fail "$(cat err)"
+mkdir bare/all && mv bare/1.png bare/all/ && status 0 smoe data photos --against bare >/dev/null && rm -r bare
 # No sheet or overlay is written where the data would get it as an image.
 status 0 smoe train tiny.yaml -q train.steps=1 data.source=image-folder data.path=photos data.limit=0 train.batch_size=2 eval.fewshot.shots=[] -o run >/dev/null
 refused() {
