@@ -162,6 +162,7 @@ static int data_look_against(data_job *job, const smoe_spec *spec, const smoe_op
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
     if (!look_parted(job, 0.5, options->scan, err)) return 0; /* both halves */
+    if (!smoe_file_is_folder(options->against)) return -1;
     return smoe_fail_more(err, err->code,
                           "--against needs no classes, only folders: move images that are in none "
                           "into one, as %s/all",

@@ -32,6 +32,8 @@ grep -q 'exists already; --force' err || fail "$(cat err)"
 mkdir bare && png >bare/1.png
 status 3 smoe data photos --against bare >/dev/null 2>err
 grep -q -- '--against needs no classes, only folders: .* as bare/all$' err || fail "$(cat err)"
+status 3 smoe data photos --against nowhere >/dev/null 2>err
+! grep -q 'needs no classes' err || fail "$(cat err)"
 mkdir bare/all && mv bare/1.png bare/all/ && status 0 smoe data photos --against bare >/dev/null && rm -r bare
 # No sheet or overlay is written where the data would get it as an image.
 status 0 smoe train tiny.yaml -q train.steps=1 data.source=image-folder data.path=photos data.limit=0 train.batch_size=2 eval.fewshot.shots=[] -o run >/dev/null
