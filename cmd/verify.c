@@ -121,8 +121,9 @@ static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i,
         smoe_spec_read(&run, path, NULL, 0, &ignored))
         return;
     json_auto_t *wanted = smoe_spec_object(&cell), *found = smoe_spec_object(&run);
-    for (size_t c = 0; c < sweep->columns + !sweep->run;
-         c++) { /* a run may go on after its sweep */
+    /* a run may go on after a sweep that only evaluates it */
+    bool steps = !sweep->run && smoe_sweep_column(sweep, "train.steps") == SIZE_MAX;
+    for (size_t c = 0; c < sweep->columns + steps; c++) {
         const char *key = c < sweep->columns ? sweep->column[c] : "train.steps";
         const json_t *value = smoe_json_at(wanted, key);
         int k = smoe_schema_find(key);
