@@ -7,6 +7,7 @@
 #include "store/model_file.h"
 #include "store/run_compare.h"
 #include "train/evaluate.h"
+#include "train/scores.h"
 
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
@@ -78,14 +79,14 @@ typedef struct logits_apart {
 typedef struct evaluated {
     smoe_loaded loaded;
     size_t images, classes;
-    float *logits;  /* [images, classes] */
-    int64_t *label; /* [images] */
+    float *logits;               /* [images, classes] */
+    smoe_prediction *prediction; /* [images], without probabilities */
 } evaluated;
 
 static void evaluated_free(evaluated *s) {
     smoe_loaded_free(&s->loaded);
     free(s->logits);
-    free(s->label);
+    free(s->prediction);
 }
 
 static int collect_logits(void *user, const smoe_batch *batch, const real *logits, size_t classes,
@@ -93,9 +94,11 @@ static int collect_logits(void *user, const smoe_batch *batch, const real *logit
     evaluated *s = user;
     for (size_t b = 0; logits && b < batch->images; b++) {
         size_t image = (size_t)batch->index[b];
-        for (size_t k = 0; k < classes; k++)
-            s->logits[image * classes + k] = (float)logits[b * classes + k];
-        s->label[image] = batch->label[b];
+        const real *x = logits + b * classes, *target = batch->target + b * classes;
+        for (size_t k = 0; k < classes; k++) s->logits[image * classes + k] = (float)x[k];
+        s->prediction[image] = (smoe_prediction){.label = batch->label[b],
+                                                 .top = smoe_task_top(x, classes),
+                                                 .correct = smoe_task_correct(x, target, classes)};
     }
     return logits ? 0
                   : smoe_fail(err, SMOE_USAGE,
@@ -114,22 +117,15 @@ static int compute(evaluated *s, const char *arg, const smoe_options *options, s
     if (!s->logits)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
                          s->images);
-    s->label = smoe_alloc(s->images, sizeof *s->label);
+    s->prediction = smoe_alloc(s->images, sizeof *s->prediction);
     return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
                          &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
 }
 
-static size_t compare_top_of(const evaluated *s, size_t image) {
-    const float *x = s->logits + image * s->classes;
-    size_t top = 0;
-    for (size_t k = 1; k < s->classes; k++)
-        if (x[k] > x[top]) top = k;
-    return top;
-}
-
 static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *b, smoe_err *err) {
     bool same = a->images == b->images && a->classes == b->classes;
-    for (size_t i = 0; same && i < a->images; i++) same = a->label[i] == b->label[i];
+    for (size_t i = 0; same && i < a->images; i++)
+        same = a->prediction[i].label == b->prediction[i].label;
     for (size_t k = 0; same && k < a->classes; k++)
         same = !strcmp(smoe_dataset_class_name(a->loaded.set, k),
                        smoe_dataset_class_name(b->loaded.set, k));
@@ -141,9 +137,9 @@ static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *
     size_t worst = 0;
     o->images = a->images;
     for (size_t i = 0; i < a->images; i++) {
-        size_t x = compare_top_of(a, i), y = compare_top_of(b, i), label = (size_t)a->label[i];
-        o->agree += x == y;
-        o->right[x == label][y == label]++;
+        const smoe_prediction *x = &a->prediction[i], *y = &b->prediction[i];
+        o->agree += x->top == y->top;
+        o->right[x->correct][y->correct]++;
         for (size_t k = i * a->classes; k < (i + 1) * a->classes; k++) {
             double d = fabs((double)a->logits[k] - (double)b->logits[k]);
             squares += d * d;
@@ -321,6 +317,9 @@ static void compare_add_metric(smoe_frame *frame, const side *x, size_t count, s
     size_t seeds = 0;
     for (size_t i = 0; i < count; i++) {
         if (x[i].group != 0) continue;
+        size_t first = 0; /* with this seed: runs that have the same are one pair */
+        while (x[first].group != 0 || x[first].seed != x[i].seed) first++;
+        if (first < i) continue;
         double own = last_value(x, count, 0, x[i].seed, name);
         double other = last_value(x, count, group, x[i].seed, name);
         if (!isfinite(own) || !isfinite(other)) continue;

@@ -55,6 +55,14 @@ echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last 
     { d1 = $3 - $1; d2 = $4 - $2; mean = (d1 + d2) / 2; half = 12.7062 * sqrt((d1 - d2) ^ 2) / 2
       exit !(($11 - mean) ^ 2 < 1e-9 && ($12 - half) ^ 2 < 1e-6 && $8 == 2 && $13 == (half < sqrt(mean ^ 2) ? "yes" : "no")) }' ||
     fail "the row of the loss: $(cat row)"
+# a run that is there twice is no second seed
+status 0 smoe compare a a1 a low0 low1 low0 >out
+sed -n '/^Seeds:$/,$p' out | grep '^a .* train/loss ' | cmp - row || fail "with runs given twice: $(cat out)"
+# of an image with several labels each is right, as in an evaluation
+for lr in 1e-3 3e-3; do status 0 smoe train tiny.yaml -q train.loss=sigmoid train.optimizer.lr=$lr -o several$lr >/dev/null; done
+status 0 smoe compare several1e-3 several3e-3 --outputs --json >json
+status 0 smoe eval several1e-3 --json >evaluated
+[ "$(awk '/"(both|a)_right"/ { n += $2 } END { printf "%.6f", n / 200 }' json)" = "$(awk '/"precision_at_1"/ { printf "%.6f", $2; exit }' evaluated)" ] || fail "$(cat json) $(head -n 6 evaluated)"
 # the page: the sentences, the tables, the curves of both, its provenance; existing files stay
 status 0 smoe compare a c -o page >out 2>err
 grep -q '^files       page: compare.html, and its tables$' err || fail "$(cat err)"
