@@ -392,8 +392,9 @@ static bool held_out(const smoe_results *r, size_t group) {
     return !strcmp(split, "val");
 }
 
-/* A row of the table: the best of the groups that differ from group `first` in the key alone. */
-static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, size_t key) {
+/* A row of the table: the best of the groups that differ from group `first` in the key alone.
+ * Returns false if none of them has results, and adds nothing. */
+static bool tune_row(smoe_frame *table, const smoe_results *r, size_t first, size_t key) {
     const smoe_measures *m = r->measured;
     size_t precision = smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column),
            tried = 0, best = first;
@@ -406,16 +407,17 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     for (size_t g = 0; g < m->groups; g++) {
         if (!smoe_combinations_fit(&m->own, g, line, first)) continue;
         double mean = smoe_measures_stats(m, g, precision).mean;
-        double most = smoe_measures_stats(m, best, precision).mean; /* NAN: no results yet */
+        double more = smoe_stats_apart(mean, smoe_measures_stats(m, best, precision).mean);
         if (!isfinite(mean)) continue;
-        if (!(most >= mean) ||
-            (most == mean && loss != SIZE_MAX &&
+        if (!(more <= 0) || /* NAN: the best has no results yet */
+            (more == 0 &&
              smoe_measures_stats(m, g, loss).mean < smoe_measures_stats(m, best, loss).mean))
             best = g;
         tried++;
         if (smoe_settings_number(smoe_measures_setting(m, g, key), &value))
             low = fmin(low, value), high = fmax(high, value);
     }
+    if (!tried) return false;
     smoe_settings_number(smoe_measures_setting(m, best, key), &own);
     for (size_t c = 0; c < m->columns; c++)
         if (c != m->seed && c != key)
@@ -429,6 +431,7 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
                                   : own == low  ? "lowest"
                                   : own == high ? "highest"
                                                 : ""});
+    return true;
 }
 
 static bool tune_trained(const smoe_column *column) {
@@ -481,18 +484,22 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
         return smoe_fail(err, SMOE_USAGE, "%s: no cell has a %s yet", sweep->dir,
                          smoe_metrics[SMOE_METRIC_PRECISION].column);
     smoe_frame *table = smoe_result_table(&result, "tuned", NULL);
+    size_t empty = 0; /* rows without results */
     for (size_t g = 0; g < m->groups; g++) {
         SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
         bool seen = !held_out(r, g);
         line[key] = "*";
         for (size_t k = 0; k < g && !seen; k++) seen = smoe_combinations_fit(&m->own, k, line, g);
-        if (!seen) tune_row(table, r, g, key);
+        if (!seen) empty += !tune_row(table, r, g, key);
     }
     if (!table->rows)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no results on the split val; tune on images held out of training: "
                          "eval.split=val, or sweep.evaluate with eval.split of val and test",
                          sweep->dir);
+    if (empty)
+        smoe_result_line(&result, NULL, "%zu row%s without results yet %s left out", empty,
+                         SMOE_S(empty), empty > 1 ? "are" : "is");
     if (table->rows > 1) tune_zip(&result, table);
     return smoe_cmd_emit(&result, options, err);
 }

@@ -32,6 +32,11 @@ void smoe_stats_best(size_t *order, size_t best, const double *value, size_t n) 
     }
 }
 
+double smoe_stats_apart(double a, double b) {
+    double apart = a - b;
+    return fabs(apart) <= 1e-12 * fmax(fabs(a), fabs(b)) ? 0 : apart;
+}
+
 smoe_stats smoe_stats_of(const double *value, size_t n) {
     smoe_stats s = {0};
     double sum = 0, squares = 0;

@@ -8,6 +8,10 @@ typedef struct smoe_stats {
     double mean, sd; /* sd with n - 1; NAN below two values (mean: below one) */
 } smoe_stats;
 
+/* a - b; 0 if it is as small as the rounding of the sums of two means, which depends on the number
+ * and the order of their values. */
+double smoe_stats_apart(double a, double b);
+
 /* Of n values. */
 smoe_stats smoe_stats_of(const double *value, size_t n);
 

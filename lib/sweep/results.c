@@ -165,7 +165,8 @@ size_t smoe_results_done(const smoe_results *r, size_t group) {
 /* How much better group a is than b in a metric, in its own unit; 0: not at all, or unknown. */
 static double gain(const smoe_measures *m, size_t a, size_t b, size_t metric) {
     smoe_metric_better better = smoe_metrics[smoe_metric_of_column(m->metric[metric], NULL)].better;
-    double more = smoe_measures_stats(m, a, metric).mean - smoe_measures_stats(m, b, metric).mean;
+    double more = smoe_stats_apart(smoe_measures_stats(m, a, metric).mean,
+                                   smoe_measures_stats(m, b, metric).mean);
     return better == SMOE_HIGHER ? more : better == SMOE_LOWER ? -more : 0;
 }
 

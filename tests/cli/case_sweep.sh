@@ -138,6 +138,11 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
               if (front[a] != best) wrong = 1; rows++ }
           exit wrong || rows != 4 }' front/summary.csv || fail "$(cat front/summary.csv)"
 grep -q "title 'front'" front/sweep.gp || fail "no front in the figure"
+# the same cost is a tie, also as means over six seeds and over one, which are rounded differently
+echo '{name: cheap, data: {source: shapes, image_size: 8, limit: 32, test_size: 20}, model: {variant: none, width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 4, moe: {layers: none}}, train: {steps: 3, batch_size: 8, eval_every: 0}}' >cheap.yaml
+status 0 smoe sweep cheap.yaml train.optimizer.lr=1e-3,1 --seeds 0,1,2,3,4,5 --cells 0-6 -q -o ties >/dev/null 2>&1
+status 0 smoe sweep --resume ties --cells 0-6 --front train_exaflop:test_loss -q >/dev/null 2>&1
+[ "$(awk -F, '$NF == "true"' ties/summary.csv | wc -l)" -eq 1 ] || fail "$(cat ties/summary.csv)"
 # the table of the summary has the columns of the front, and none that is 0 everywhere
 status 0 smoe sweep --resume front --front flops_infer_computed_per_image:precision_at_1 -q >out
 for file in out front/summary.md; do

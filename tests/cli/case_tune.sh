@@ -32,6 +32,9 @@ status 0 smoe sweep own --tune train.optimizer.lr --json >json
 status 0 smoe sweep rates.yaml -q -o part --cells 6-7 >/dev/null 2>&1
 status 0 smoe sweep part --tune train.optimizer.lr >out
 grep -q '^2 .* 1e-2 .* 2 *1 *$' out || fail "$(cat out)"
+# and a row without any, to which no value is given
+grep -q '^1  ' out && fail "$(cat out)"
+grep -qx '1 row without results yet is left out' out || fail "$(cat out)"
 
 status 2 smoe sweep own --tune model.width 2>err
 grep -q -- '--tune model.width: is not one of the swept keys: ' err || fail "$(cat err)"

@@ -108,12 +108,22 @@ static void test_missing(void **state) {
     smoe_measures_free(&m);
 }
 
+/* Means of the same numbers in another order, or of other numbers of the same one, are equal. */
+static void test_rounding(void **state) {
+    const double a[] = {0.1, 0.2, 0.3}, b[] = {0.3, 0.2, 0.1}, c[] = {0.7, 0.7, 0.7, 0.7, 0.7, 0.7};
+    assert_true(smoe_stats_of(a, 3).mean != smoe_stats_of(b, 3).mean);
+    assert_true(smoe_stats_of(c, 6).mean != 0.7);
+    assert_true(smoe_stats_apart(smoe_stats_of(a, 3).mean, smoe_stats_of(b, 3).mean) == 0);
+    assert_true(smoe_stats_apart(smoe_stats_of(c, 6).mean, 0.7) == 0);
+    assert_true(smoe_stats_apart(0.2, 0.2 + 1e-9) < 0 && smoe_stats_apart(1e-9, 0) > 0);
+    assert_true(smoe_stats_apart(0, 0) == 0 && isnan(smoe_stats_apart(0, NAN)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_slope),
-        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_groups),   cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_slope),    cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
