@@ -266,7 +266,8 @@ static double gamma_draw(smoe_rng *rng, double shape) {
 
 static double beta_draw(smoe_rng *rng, double alpha) {
     double a = gamma_draw(rng, alpha), b = gamma_draw(rng, alpha);
-    return a + b > 0 ? a / (a + b) : 1; /* both underflowed: alpha is tiny, and the result 0 or 1 */
+    if (a + b > 0) return a / (a + b);
+    return (double)smoe_rng_below(rng, 2); /* both underflowed: alpha is tiny, and either larger */
 }
 
 double smoe_mixup_lambda(smoe_rng *rng, double alpha) {

@@ -297,6 +297,18 @@ static void test_extremes(void **state) {
     smoe_image_free(&work);
 }
 
+/* With a tiny a, Beta(a, a) is nearly 0 or nearly 1, each with probability 1/2: the box of CutMix is
+ * nearly the whole image, or nothing. */
+static void test_cutmix_extremes(void **state) {
+    smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
+    int whole = 0;
+    for (int i = 0; i < 1000; i++) {
+        smoe_cut box = smoe_cutmix_cut(&rng, 1e-5, 8);
+        whole += box.right > box.left;
+    }
+    assert_in_range(whole, 500 - 95, 500 + 95); /* six standard deviations of sqrt(1000)/2 */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fourteen_operations),
@@ -311,6 +323,7 @@ int main(void) {
         cmocka_unit_test(test_pad_crop),
         cmocka_unit_test(test_flip),
         cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_cutmix_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
