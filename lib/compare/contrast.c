@@ -17,9 +17,13 @@ static bool same_seed(const smoe_measures *m, size_t a, size_t b) {
     return m->seed == SIZE_MAX || !strcmp(m->setting[a][m->seed], m->setting[b][m->seed]);
 }
 
+/* NAN also of a run that contrasts leave out. */
+static double contrast_value(const smoe_measures *m, size_t run, size_t metric) {
+    return m->seen && m->seen[run] ? (double)NAN : m->value[run * m->metrics + metric];
+}
+
 static double contrast_value_of(const contrast *c, size_t run) {
-    if (c->m->seen && c->m->seen[run]) return NAN;
-    return c->m->value[run * c->m->metrics + c->metric];
+    return contrast_value(c->m, run, c->metric);
 }
 
 /* A sum of terms that is smaller than this share of them is 0: weights and sums are rounded, so
@@ -186,7 +190,7 @@ bool smoe_contrast_slope(double *weight, const bool *member, const double *x, si
 
 bool smoe_contrast_has(const smoe_measures *m, size_t group, size_t metric) {
     for (size_t i = 0; i < m->runs; i++)
-        if (m->group[i] == group && isfinite(m->value[i * m->metrics + metric])) return true;
+        if (m->group[i] == group && isfinite(contrast_value(m, i, metric))) return true;
     return false;
 }
 

@@ -28,7 +28,7 @@ int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *measures, co
  * each. */
 bool smoe_contrast_slope(double *weight, const bool *member, const double *x, size_t groups);
 
-/* Whether some run of the group has the metric. */
+/* Whether some run of the group that contrasts do not leave out has the metric. */
 bool smoe_contrast_has(const smoe_measures *measures, size_t group, size_t metric);
 
 /* ---- trends: how metrics change with the numbers of a setting, per doubling ------------------ */

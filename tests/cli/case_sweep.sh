@@ -143,6 +143,10 @@ echo '{name: cheap, data: {source: shapes, image_size: 8, limit: 32, test_size: 
 status 0 smoe sweep cheap.yaml train.optimizer.lr=1e-3,1 --seeds 0,1,2,3,4,5 --cells 0-6 -q -o ties >/dev/null 2>&1
 status 0 smoe sweep --resume ties --cells 0-6 --front train_exaflop:test_loss -q >/dev/null 2>&1
 [ "$(awk -F, '$NF == "true"' ties/summary.csv | wc -l)" -eq 1 ] || fail "$(cat ties/summary.csv)"
+# a row with results of seen seeds alone is in no contrast, and the others are in theirs: here three of four rows of a trend
+status 0 smoe sweep cheap.yaml model.mlp=8,16,32,64 --seeds 0,1 -q -o partly >/dev/null
+status 0 smoe sweep cheap.yaml model.mlp=8,16,32,64 --seeds 0,1,2,3 --extend --cells 8-13 -q -o partly >/dev/null
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["metric"] == "test_loss" { print $at["n"], $at["rows"] }' partly/trends.csv | grep -qx '2 3' || fail "$(cat partly/trends.csv)"
 # the table of the summary has the columns of the front, and none that is 0 everywhere
 status 0 smoe sweep --resume front --front flops_infer_computed_per_image:precision_at_1 -q >out
 for file in out front/summary.md; do
