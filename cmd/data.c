@@ -322,12 +322,12 @@ static void data_add_counts(smoe_result *part, const char *key, const char *cons
 }
 
 static void add_sides(smoe_frame *frame, const char *heading, const smoe_survey *v,
-                      const size_t side[3]) {
+                      const double side[3]) {
     char text[80];
     if (side[0] == side[2])
-        snprintf(text, sizeof text, "%zu", side[0]);
+        snprintf(text, sizeof text, "%.0f", side[0]);
     else
-        snprintf(text, sizeof text, "%zu .. %zu .. %zu", side[0], side[1], side[2]);
+        snprintf(text, sizeof text, "%.0f .. %.9g .. %.0f", side[0], side[1], side[2]);
     smoe_cell_text(frame, heading, v->files ? text : NULL);
 }
 
@@ -353,8 +353,8 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     if (!v->files) return;
     for (size_t k = 0; k < 3; k++) {
         static const char *const of[] = {"min", "median", "max"};
-        smoe_cmd_number(part, (double)v->width[k], "width:%s", of[k]);
-        smoe_cmd_number(part, (double)v->height[k], "height:%s", of[k]);
+        smoe_cmd_number(part, v->width[k], "width:%s", of[k]);
+        smoe_cmd_number(part, v->height[k], "height:%s", of[k]);
     }
     data_add_counts(part, "formats", kind_name, v->kind, SMOE_IMAGE_KINDS);
     data_add_counts(part, "modes", mode_name, v->mode, SMOE_IMAGE_MODES);

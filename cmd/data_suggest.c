@@ -7,7 +7,7 @@
 
 typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;
-    size_t middle; /* the median of the shorter sides of the images; 0: not known */
+    size_t middle; /* the median of the shorter sides of the images, rounded down; 0: not known */
     bool digits;   /* grey: mirrored, they would be others */
     bool several;  /* some images have several classes */
 } suggestion;
@@ -34,8 +34,7 @@ static void suggest(suggestion *s, const smoe_surveyed *first, size_t channels) 
                       .classes = smoe_dataset_classes(first->set),
                       .digits = channels == 1,
                       .several = smoe_dataset_multi(first->set)};
-    if (survey->files)
-        s->middle = survey->width[1] < survey->height[1] ? survey->width[1] : survey->height[1];
+    s->middle = (size_t)survey->shorter;
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
     while (side + 1 < SMOE_COUNT(sides) && sides[side + 1].from <= most &&

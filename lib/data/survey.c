@@ -22,7 +22,7 @@ typedef struct looks {
     const smoe_dataset *set;
     double *sum, *squares; /* [looked, channels] of pixels on the scale to 1 */
     double *seconds;       /* [looked] */
-    size_t *width, *height;
+    double *width, *height, *shorter;
     smoe_image_header *header;
 } looks;
 
@@ -57,15 +57,9 @@ static int survey_look(void *context, size_t k, smoe_image *image, smoe_image *w
     return s->files ? set->type->header(set, smoe_dataset_place(set, i), &to->header[k], err) : 0;
 }
 
-static int compare_sizes(const void *x, const void *y) {
-    size_t a = *(const size_t *)x, b = *(const size_t *)y;
-    return (a > b) - (a < b);
-}
-
-static void range(size_t out[3], size_t *value, size_t n) {
-    qsort(value, n, sizeof *value, compare_sizes);
+static void range(double out[3], double *value, size_t n) {
+    out[1] = smoe_stats_median(value, n); /* sorts them */
     out[0] = value[0];
-    out[1] = value[n / 2];
     out[2] = value[n - 1];
 }
 
@@ -87,17 +81,20 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
         s->mode[h->mode]++;
         s->deep += h->deep;
         s->turned += h->orientation > 1;
-        from->width[k] = h->width;
-        from->height[k] = h->height;
+        size_t width = h->width, height = h->height;
         if (set->data.orientation == SMOE_ORIENTATION_APPLY)
-            smoe_image_turned_size(h->orientation, &from->width[k], &from->height[k]);
-        double w = (double)h->width, t = (double)h->height, beside = 1 - fmin(w, t) / fmax(w, t);
+            smoe_image_turned_size(h->orientation, &width, &height);
+        from->width[k] = (double)width;
+        from->height[k] = (double)height;
+        from->shorter[k] = fmin(from->width[k], from->height[k]);
+        double beside = 1 - from->shorter[k] / fmax(from->width[k], from->height[k]);
         s->cropped[0] += beside / (double)s->looked;
         s->cropped[1] = fmax(s->cropped[1], beside);
     }
     if (!s->files) return;
     range(s->width, from->width, s->looked);
     range(s->height, from->height, s->looked);
+    s->shorter = smoe_stats_median(from->shorter, s->looked);
 }
 
 int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_scan *scan, smoe_err *err) {
@@ -113,6 +110,7 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_scan *scan, smo
                 .seconds = smoe_alloc_in(&m, n, sizeof *to.seconds),
                 .width = smoe_alloc_in(&m, n, sizeof *to.width),
                 .height = smoe_alloc_in(&m, n, sizeof *to.height),
+                .shorter = smoe_alloc_in(&m, n, sizeof *to.shorter),
                 .header = smoe_alloc_in(&m, n, sizeof *to.header)};
     s->number = smoe_alloc_in(&s->memory, n, sizeof *s->number);
     s->thumb = smoe_alloc_in(&s->memory, n, thumb_bytes(s));

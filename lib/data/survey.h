@@ -15,11 +15,12 @@ typedef struct smoe_survey {
     size_t images;    /* of the split */
     size_t looked;    /* of them, evenly over the split, SMOE_SURVEY_MOST at most */
     uint32_t *number; /* [looked] which */
-    bool files;       /* whether the next three are known: the images are files of their own */
+    bool files;       /* whether what follows, up to cropped, is known: each image is a file */
     size_t kind[SMOE_IMAGE_KINDS], mode[SMOE_IMAGE_MODES];
     size_t deep;                /* with 16 bits per sample */
     size_t turned;              /* or mirrored, by their EXIF data */
-    size_t width[3], height[3]; /* least, median, greatest */
+    double width[3], height[3]; /* least, median, greatest */
+    double shorter;             /* the median of the shorter sides */
     double cropped[2];          /* share of an image beside its central square: mean, greatest */
     double mean[3], std[3];     /* of the pixels, by channel, on the scale to 1 */
     double seconds;             /* to read, decode and resize an image on one thread; the median */
