@@ -90,6 +90,7 @@ int cmd_predict(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (predictor_open(&x, options, err)) return -1;
     smoe_fact_text(&result, "checkpoint", x.path);
+    smoe_result_list(&result, "images");
     smoe_scan_begin(options->scan);
     int status = 0;
     smoe_err unread = {0};

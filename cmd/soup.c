@@ -5,6 +5,8 @@
 #include "store/run_compare.h"
 #include "train/soup.h"
 
+#include <sys/stat.h>
+
 typedef struct soup_job {
     smoe_loaded first; /* the spec is the first member's */
     smoe_soup_member *member;
@@ -71,6 +73,19 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
         if (!i) first = smoe_alloc_text(text);
     }
     return 0;
+}
+
+/* A model counts as often as it is given, also by another name for its file. */
+static void say_repeated(const soup_job *job) {
+    struct stat own, earlier;
+    for (size_t i = 1; i < job->count; i++)
+        for (size_t k = 0; k < i && !stat(job->path[i], &own); k++)
+            if (!stat(job->path[k], &earlier) && own.st_ino == earlier.st_ino &&
+                own.st_dev == earlier.st_dev) {
+                fprintf(stderr, "%s and %s are one model, and both count in the mean\n",
+                        job->path[k], job->path[i]);
+                break;
+            }
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -181,6 +196,7 @@ int cmd_soup(const smoe_options *options, smoe_err *err) {
     if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
         find_members(&job, options, err) || soup_make_folder(&job, options, err))
         return -1;
+    if (!options->quiet) say_repeated(&job);
     if (!options->dry_run) return soup_make(&job, options, err);
     smoe_result_facts(&result, {"models", .number = job.count},
                       {"split", .text = job.first.spec.eval.split});

@@ -33,6 +33,8 @@ grep -qx 'smoe predict: seen/overlays is a folder; give its images, as seen/over
 head -c 40 "$picture" >half.png
 status 3 smoe predict alone.safetensors half.png 2>err
 grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"
+status 3 smoe predict alone.safetensors half.png --json >json 2>/dev/null
+grep -q '^  "images": \[\]$' json || fail "no list: $(cat json)"
 # Formats that are not read are named, with a line that converts them.
 mkdir "my photos"
 foreign() { # BYTES NAME FORMAT LINE

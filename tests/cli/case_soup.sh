@@ -12,6 +12,9 @@ status 0 smoe eval same -q --logits a.npy >/dev/null
 status 0 smoe eval start -q --logits b.npy >/dev/null
 cmp a.npy b.npy || fail "the mean of two equal models is another"
 head -c 5000 same/model.safetensors | grep -qa 'smoe.soup":"\[.*start/ckpt/step_00000040/model.safetensors' || fail "no members in the file"
+# A model that is given twice, by any name, is named.
+status 0 smoe soup start start/ckpt/latest --no-progress >/dev/null 2>err
+grep -qx 'start/ckpt/step_00000040/model.safetensors and start/ckpt/latest/model.safetensors are one model, and both count in the mean' err || fail "$(cat err)"
 # From one start: experts are matched by their number. The evaluation of the soup is that of its file.
 status 0 smoe soup fine1 fine2 -q --json -o two >out
 grep -q '"experts_aligned": 1,' out || fail "$(cat out)"
