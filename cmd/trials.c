@@ -4,6 +4,7 @@
 #include "base/shell.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
+#include "spec/schema.h"
 #include "sweep/evaluations.h"
 #include "sweep/trial.h"
 
@@ -216,8 +217,8 @@ static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
     smoe_cell_text(frame, "cell", trial->name);
     for (size_t c = 0; c < sweep->columns; c++) {
         snprintf(path, sizeof path, "set:%s", sweep->column[c]);
-        smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path, .typed = true,
-                       .where = SMOE_IN_JSON);
+        smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path,
+                       .typed = !smoe_spec_holds_text(sweep->column[c]), .where = SMOE_IN_JSON);
     }
     smoe_frame_put(frame, {"slots", .number = slots ? e->slots : (double)NAN},
                    {"params", .number = e->params, .heading = "parameters", .format = ""},
@@ -455,11 +456,15 @@ static bool tune_repeats(const smoe_frame *table, size_t row) {
 static void tune_zip(smoe_result *result, const smoe_frame *table) {
     smoe_result_line(result, NULL, "sweep.zip of a spec that trains with these values:");
     for (size_t c = 0; table->column[c].words; c++) {
+        const char *key = table->column[c].name;
         if (!tune_trained(&table->column[c])) continue;
-        smoe_result_line(result, NULL, "  %s: [", table->column[c].name);
-        for (size_t r = 0; r < table->rows; r++)
+        smoe_result_line(result, NULL, "  %s: [", key);
+        for (size_t r = 0; r < table->rows; r++) {
+            const char *value = smoe_frame_text_at(table, r, c);
+            SMOE_FREED char *quoted = smoe_spec_holds_text(key) ? smoe_value_quoted(value) : NULL;
             if (!tune_repeats(table, r))
-                smoe_result_more(result, "%s%s", r ? ", " : "", smoe_frame_text_at(table, r, c));
+                smoe_result_more(result, "%s%s", r ? ", " : "", quoted ? quoted : value);
+        }
         smoe_result_more(result, "]");
     }
 }
@@ -561,8 +566,9 @@ int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options, smoe
         return smoe_fail(err, SMOE_USAGE, "%s: every cell is done, there is no work for a job",
                          sweep->dir);
     if (smoe_file_print(options->slurm, print_script, &s, err)) return -1;
+    SMOE_FREED char *word = smoe_shell_word(options->slurm);
     if (!options->quiet)
         smoe_cmd_print(stdout, "%s: %zu cell%s of %.0f MB at most; sbatch %s\n", options->slurm,
-                       s.open, SMOE_S(s.open), s.megabytes, options->slurm);
+                       s.open, SMOE_S(s.open), s.megabytes, word);
     return 0;
 }

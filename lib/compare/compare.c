@@ -12,7 +12,8 @@ static int find_setting(const smoe_combinations *r, const smoe_setting *s, const
     size_t c = smoe_combinations_column(r, s->key);
     if (c == SIZE_MAX) return 0;
     for (size_t i = 0; i < r->count; i++)
-        if (smoe_settings_is_any(s->value) || smoe_settings_same(r->value[i][c], s->value))
+        if (smoe_settings_is_any(s->value) ||
+            smoe_settings_same(r->column[c], r->value[i][c], s->value))
             return 1;
     return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
 }

@@ -1,6 +1,7 @@
 /* Reading settings; see settings.h. */
 #include "compare/settings.h"
 #include "spec/metrics.h"
+#include "spec/spec.h"
 
 #include <ctype.h>
 
@@ -48,9 +49,10 @@ bool smoe_settings_number(const char *value, double *x) {
     return settings_finite(value, x) && *x > 0;
 }
 
-bool smoe_settings_same(const char *a, const char *b) {
+bool smoe_settings_same(const char *key, const char *a, const char *b) {
     double x, y;
-    return !strcmp(a, b) || (settings_finite(a, &x) && settings_finite(b, &y) && x == y);
+    return !strcmp(a, b) || (!smoe_spec_holds_text(key) && settings_finite(a, &x) &&
+                             settings_finite(b, &y) && x == y);
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */
@@ -88,7 +90,7 @@ bool smoe_combinations_fit(const smoe_combinations *r, size_t i, const char *con
     for (size_t c = 0; c < r->columns; c++) {
         const char *value = wanted[c] ? wanted[c] : own < SIZE_MAX ? r->value[own][c] : "*";
         if (c != r->seed && !smoe_settings_is_any(value) &&
-            !smoe_settings_same(r->value[i][c], value))
+            !smoe_settings_same(r->column[c], r->value[i][c], value))
             return false;
     }
     return true;

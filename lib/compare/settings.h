@@ -23,8 +23,9 @@ bool smoe_settings_is_any(const char *value);
 /* A value as a number; false where it is no positive one. */
 bool smoe_settings_number(const char *value, double *x);
 
-/* Whether two values are the same text, or the same number: 1e-3 and 0.001, 0 and 0.0. */
-bool smoe_settings_same(const char *a, const char *b);
+/* Whether two values of a key are the same text or, where the key has no texts, the same number:
+ * 1e-3 and 0.001, 0 and 0.0. */
+bool smoe_settings_same(const char *key, const char *a, const char *b);
 
 /* ---- combinations ---------------------------------------------------------------------------- */
 

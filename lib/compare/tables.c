@@ -21,7 +21,7 @@ void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, 
     snprintf(heading, sizeof heading, "%s%s", of, dot ? dot + 1 : column);
     snprintf(path, sizeof path, "%s%s%s", within ? within : "", within ? ":" : "", column);
     smoe_cell_text(frame, column, value, .heading = heading, .path = path, .none = "all",
-                   .typed = true, .optional = true);
+                   .typed = !smoe_spec_holds_text(column), .optional = true);
     frame->keys = frame->cells;
 }
 

@@ -424,6 +424,9 @@ char **smoe_spec_primary_text(smoe_primary *primary, size_t part);
 #define SMOE_STARTED "start."
 /* The key behind that prefix, or NULL where there is none. */
 const char *smoe_spec_started(const char *key);
+/* Whether a column of a sweep, with or without such a prefix, has names or paths, which mean what
+ * they say even if they look like numbers or lists. */
+bool smoe_spec_holds_text(const char *column);
 
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
 typedef struct smoe_sweep_spec {

@@ -113,6 +113,15 @@ const char *smoe_spec_started(const char *key) {
     return strncmp(key, SMOE_STARTED, prefix) ? NULL : key + prefix;
 }
 
+bool smoe_spec_holds_text(const char *column) {
+    const char *started = smoe_spec_started(column);
+    size_t prefix = strlen(SMOE_EVALUATED);
+    if (!strncmp(column, SMOE_EVALUATED, prefix)) column += prefix;
+    int entry = smoe_schema_find(started ? started : column);
+    return entry >= 0 &&
+           (smoe_schema[entry].kind == SMOE_KIND_TEXT || smoe_schema[entry].kind == SMOE_KIND_PATH);
+}
+
 /* Whether it is a key that can be swept. */
 static bool is_key(const char *text) {
     const char *started = smoe_spec_started(text);

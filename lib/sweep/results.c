@@ -295,7 +295,8 @@ static void results_add_cells(smoe_result *result, const smoe_sweep *sweep) {
         smoe_fact_text(cell, "cell", trial->name);
         set = smoe_result_object(cell, "set");
         for (size_t c = 0; c < sweep->columns; c++)
-            smoe_fact_text(set, sweep->column[c], trial->value[c], .typed = true);
+            smoe_fact_text(set, sweep->column[c], trial->value[c],
+                           .typed = !smoe_spec_holds_text(sweep->column[c]));
         if (trial->outcome) smoe_result_members(cell, trial->outcome);
     }
 }

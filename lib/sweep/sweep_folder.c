@@ -194,7 +194,7 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
     for (size_t c = 0; c < sweep->columns; c++)
-        if (!smoe_settings_same(a->value[c], b->value[c])) return false;
+        if (!smoe_settings_same(sweep->column[c], a->value[c], b->value[c])) return false;
     return true;
 }
 

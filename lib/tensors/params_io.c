@@ -2,6 +2,7 @@
  * The parameter table in and out of safetensors: every parameter under its own name and exact
  * shape, or from what a file has in its place (tensors/init_map.h).
  */
+#include "base/shell.h"
 #include "tensors/foreign.h"
 #include "tensors/params_io.h"
 
@@ -81,9 +82,10 @@ static void sizes_check(const smoe_init_map *from, smoe_err *found) {
         smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu%s", path, there, here,
                        from->fit == SMOE_FIT_INIT ? "; --partial takes the blocks that both have"
                                                   : "");
+    SMOE_FREED char *word = smoe_shell_word(path);
     if (found->code && !smoe_fit_whole(from->fit))
         smoe_fail_more(found, SMOE_DATA, "`smoe eval %s --print-config` prints a spec that fits it",
-                       path);
+                       word);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */

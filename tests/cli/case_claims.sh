@@ -59,6 +59,8 @@ status 0 smoe sweep $sweep -j2 -o jobs --slurm job.sh >out
 [ "$(wc -l <jobs/cells.jsonl)" -eq 7 ] && [ ! -e jobs/000* ] || fail "not a folder without cells begun: $(ls jobs)"
 grep -q '^#SBATCH --signal=USR1@120$' job.sh && grep -q '^#SBATCH --array=1-6$' job.sh || fail "$(cat job.sh)"
 grep -q '^#SBATCH --cpus-per-task=2$' job.sh && grep -Eq '^#SBATCH --mem=10[2-9][0-9]M$' job.sh || fail "$(cat job.sh)"
+status 0 smoe sweep jobs --resume --slurm 'a job.sh' >out
+grep -q "; sbatch 'a job.sh'\$" out || fail "$(cat out)"
 # Slurm is simulated by two shells, whose srun runs the program.
 mkdir bin
 printf '#!/bin/sh\nshift\nexec "$@"\n' >bin/srun

@@ -92,6 +92,18 @@ status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
 [ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
 status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
 [ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
+# names of folders that are the same number are two names: in comparisons, for --extend and --reference, and in JSON
+for name in 1e3 1000; do
+    for folder in train/a train/b test/a test/b; do mkdir -p $name/$folder && png >$name/$folder/1.png; done
+done
+sed 's/source: shapes/source: image-folder/' tiny.yaml >folders.yaml
+status 0 smoe sweep folders.yaml train.steps=2 train.batch_size=2 data.path=1e3,1000 seed=0,1 -q -o names >out
+grep -q '^Differences from data.path=1e3:' out && grep -q '^1000 .* precision_at_1 ' out || fail "not compared: $(cat out)"
+status 0 smoe sweep folders.yaml train.steps=2 train.batch_size=2 data.path=1000,1e3 seed=0,1,2 --extend -q -o names >/dev/null
+status 0 smoe sweep --status names --all-seeds --reference data.path=1000 >out
+grep -q '^1e3 .* precision_at_1 ' out && ! grep '^1000 .* precision_at_1 ' out || fail "$(cat out)"
+status 0 smoe sweep --resume names -q --json >json
+grep -q '"data.path": "1e3"' json && ! grep '"data.path": [0-9]' json || fail "$(grep data.path json)"
 # a cell without its records has no results: it fails, and says why
 status 0 smoe sweep tiny.yaml train.steps=4 seed=0,1 -q -o gone >/dev/null
 : >gone/001-seed=1/metrics.jsonl

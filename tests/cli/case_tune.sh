@@ -36,6 +36,16 @@ grep -q '^2 .* 1e-2 .* 2 *1 *$' out || fail "$(cat out)"
 grep -q '^1  ' out && fail "$(cat out)"
 grep -qx '1 row without results yet is left out' out || fail "$(cat out)"
 
+# names that YAML reads otherwise are in quotes
+for name in 'a, b' 'c: d' 1e3 '[e]'; do
+    for folder in train/a train/b test/a test/b; do mkdir -p "$name/$folder" && png >"$name/$folder/1.png"; cp "$name/$folder/1.png" "$name/$folder/2.png"; done
+done
+{ sed 's/source: shapes.*limit: 200/source: image-folder, holdout: 0.5, image_size: 16/; s/^eval: {/eval: {split: val, /' tiny.yaml
+  echo 'sweep: {grid: {data.path: ["a, b", "c: d", "1e3", "[e]"], train.optimizer.lr: [1e-3, 2e-3]}}'; } >odd.yaml
+status 0 smoe sweep odd.yaml train.steps=2 train.batch_size=2 -q -o odd >/dev/null
+status 0 smoe sweep odd --tune train.optimizer.lr >out
+grep -qx '  data.path: \["a, b", "c: d", "1e3", "\[e\]"\]' out || fail "the zip: $(cat out)"
+
 status 2 smoe sweep own --tune model.width 2>err
 grep -q -- '--tune model.width: is not one of the swept keys: ' err || fail "$(cat err)"
 status 2 smoe sweep own --tune train.optimizer.lr --power 2>err
