@@ -481,6 +481,8 @@ static int sweep_open_spec(smoe_sweep *sweep, const sweep_kind *kind, sweep_mode
                                                            sweep->run ? "evaluate" : kind->suffix);
     /* A folder that is there takes over only a reference that somebody named. */
     bool there = smoe_file_holds(dir, "cells.jsonl");
+    if ((options->resume || options->extend) && smoe_sweep_match(sweep, dir, options->extend, err))
+        return -1;
     if (set_wishes(sweep, there ? NULL : kind->reference, options, err)) return -1;
     if (mode == ESTIMATE) return 0;
     if (mode == POWER || mode == PACK) {

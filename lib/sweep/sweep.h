@@ -118,6 +118,11 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
  * in which nothing has begun gets all trials. */
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Makes the sweep what smoe_sweep_create with `join`, or smoe_sweep_extend, would make of it in
+ * DIR, where nothing is changed: trials that are there have their old names. SMOE_USAGE as there. */
+int smoe_sweep_match(smoe_sweep *sweep, const char *dir, bool extend,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
 /* Reads the manifest of DIR and looks at every trial. SMOE_USAGE: no sweep there; SMOE_DATA:
  * damaged, or a symbolic link in the folder or in one of its own folders, which would lead out of
  * the sweep. */

@@ -263,6 +263,15 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     return 0;
 }
 
+int smoe_sweep_match(smoe_sweep *sweep, const char *dir, bool extend, smoe_err *err) {
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
+    bool there = smoe_file_holds(dir, "cells.jsonl");
+    if (!there && (!extend || not_begun(dir))) return 0; /* a new one is made */
+    if (smoe_sweep_open(&old, dir, err)) return -1;
+    if (!extend && smoe_manifest_compare(&old, sweep, err)) return -1;
+    return merge(sweep, &old, err);
+}
+
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);

@@ -92,6 +92,10 @@ status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
 [ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
 status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
 [ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
+# --cells means the numbers of the folder, which go on behind those of combinations that were skipped
+status 0 smoe sweep tiny.yaml train.steps=2 model.heads=2,3,4 seed=0,1 --skip-invalid -q -o gaps >/dev/null 2>&1
+status 0 smoe sweep tiny.yaml train.steps=2 model.heads=2,4 seed=0,1,2 --extend --cells 7 -q -o gaps >/dev/null
+[ "$(ls gaps/claims | grep -c json)" -eq 5 ] && [ -f gaps/claims/007-heads=4,seed=2.json ] || fail "$(ls gaps/claims)"
 # names of folders that are the same number are two names: in comparisons, for --extend and --reference, and in JSON
 for name in 1e3 1000; do
     for folder in train/a train/b test/a test/b; do mkdir -p $name/$folder && png >$name/$folder/1.png; done
@@ -115,6 +119,15 @@ grep -q '"code": 3' gone/claims/001-seed=1.json || fail "$(cat gone/claims/001-s
 small="tiny.yaml train.steps=4 model.moe.experts=2,4"
 status 0 smoe sweep $small --seeds 0,1 -q -o more >/dev/null
 before=$(ls -l --time-style=full-iso more/0*/STATUS)
+# before that, --dry-run lists the cells with the names that they will have, and checks what --extend and --resume check
+status 0 smoe sweep $small seed=0,1,2 --extend -n -q -o more --cells 4 >out
+[ "$(sed -n 's/^\(00[0-9][^ ]*\) .*/\1/p' out | tail -n 3 | tr '\n' ' ')" = "003-experts=4,seed=1 004-experts=2,seed=2 005-experts=4,seed=2 " ] || fail "$(cat out)"
+status 2 smoe sweep $small seed=0,1,2 --resume -n -q -o more 2>err
+grep -q 'it has 4 cells, the spec now makes 6; --extend adds cells to it, ' err || fail "$(cat err)"
+status 2 smoe sweep $small seed=1,2 --extend -n -q -o more 2>err
+grep -q 'more: cell 000-experts=2,seed=0 is not among the cells of the spec' err || fail "$(cat err)"
+status 0 smoe sweep $small seed=0,1 --resume -n -q -o absent >/dev/null
+[ ! -e absent ] || fail "$(ls absent)"
 status 0 smoe sweep $small seed=0,1,2 --extend -q -o more >/dev/null
 [ "$before" = "$(ls -l --time-style=full-iso more/00[0-3]*/STATUS)" ] || fail "a finished cell was run again"
 [ "$(cut -d'"' -f 2 more/results.csv | tail -n 3 | tr '\n' ' ')" = "003-experts=4,seed=1 004-experts=2,seed=2 005-experts=4,seed=2 " ] || fail "$(cat more/results.csv)"
