@@ -35,6 +35,15 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
     return smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);
 }
 
+static int from_folder(smoe_sweep *sweep, size_t overrides, const char *dir, smoe_err *err) {
+    if (overrides)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: the cells of an existing sweep are fixed; overrides need the file of "
+                         "its spec",
+                         dir);
+    return smoe_sweep_open(sweep, dir, err);
+}
+
 static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smoe_err *err) {
     listener l = {sweep, settings};
     const smoe_runner_observer observer = {.user = &l, .ended = settings->ended ? on_ended : NULL};
@@ -63,7 +72,7 @@ int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
     if (!err) err = &own;
     if (!settings) settings = &plain;
     int status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
-                      : smoe_sweep_open(&sweep, dir, err);
+                      : from_folder(&sweep, count, dir, err);
     if (!status) status = smoe_results_check(&sweep, err);
     if (!status) status = sweep_run(&sweep, settings, err);
     if (counts) *counts = (smoe_sweep_counts){.trials = sweep.trials};

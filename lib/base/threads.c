@@ -6,7 +6,8 @@
 
 void smoe_threads_set(int n) {
     omp_set_dynamic(0); /* the number asked for is the number used: scratch is laid out by it */
-    omp_set_num_threads(n > 0 ? n : omp_get_num_procs());
+    if (n <= 0) n = omp_get_num_procs();
+    omp_set_num_threads(n < SMOE_MOST_THREADS ? n : SMOE_MOST_THREADS);
 }
 
 int smoe_threads(void) {

@@ -297,6 +297,8 @@ static void test_sweep(void **state) {
     assert_int_equal(smoe_sweep_run(NULL, NULL, 0, dir, NULL, &counts, &r->err), 0);
     assert_int_equal(ended.done, 4);
     assert_int_equal(counts.done, 4);
+    assert_int_equal(smoe_sweep_run(NULL, lists, 2, dir, NULL, NULL, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_USAGE);
     settings.mode = SMOE_RUN_FORCE;
     assert_int_equal(smoe_sweep_run(r->spec, lists, 1, dir, &settings, &counts, &r->err), 0);
     assert_int_equal(counts.done, 2);

@@ -435,6 +435,8 @@ static void clocks_and_threads(void **state) {
         smoe_threads_set(n);
         assert_int_equal(smoe_threads(), n);
     }
+    smoe_threads_set(100000);
+    assert_int_equal(smoe_threads(), SMOE_MOST_THREADS);
     smoe_threads_set(0);
     assert_true(smoe_threads() >= 1);
     assert_int_equal(smoe_thread(), 0);
