@@ -109,7 +109,7 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
 /* Makes DIR (SMOE_USAGE if it exists) and writes the manifest. With `join`, an existing DIR is used
  * if it has the same manifest; another one is refused, and the message says what differs. Here and
  * below, a DIR that is empty, or has only the remains of a sweep that ended before its manifest was
- * complete, counts as missing. */
+ * complete, counts as missing. A DIR with other files and no sweep is refused (SMOE_USAGE). */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Adds the trials of a sweep to the one in DIR. Existing trials keep their names and outcomes, and

@@ -88,6 +88,19 @@ static bool not_begun(const char *dir) {
     return holds_none(dir, is_foreign) && (access(claims, F_OK) || holds_none(claims, is_entry));
 }
 
+/* Fails if the folder has files of somebody else, and neither is a sweep nor was one: its tables
+ * would be replaced. What a process makes that begins or replaces a sweep meanwhile is looked for in
+ * the order in which it comes and goes. */
+static int check_ours(const char *dir, smoe_err *err) {
+    if (access(dir, F_OK) || not_begun(dir) || smoe_file_holds(dir, "claims") ||
+        smoe_file_holds(dir, REMOVED) || smoe_file_holds(dir, "cells.jsonl"))
+        return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: has other files, and no sweep (no cells.jsonl); -o DIR chooses another "
+                     "folder",
+                     dir);
+}
+
 static int fail_there(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE,
                      "%s: exists already; --resume continues a sweep, --extend adds cells to one, "
@@ -149,6 +162,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     smoe_claim claim = {0};
     int status = -1;
+    if (check_ours(dir, err)) return -1;
     if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
     } else if (!own(dir, err) && !smoe_file_make_folder(claims, err) &&
@@ -266,6 +280,7 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
 int smoe_sweep_match(smoe_sweep *sweep, const char *dir, bool extend, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     bool there = smoe_file_holds(dir, "cells.jsonl");
+    if (check_ours(dir, err)) return -1;
     if (!there && (!extend || not_begun(dir))) return 0; /* a new one is made */
     if (smoe_sweep_open(&old, dir, err)) return -1;
     if (!extend && smoe_manifest_compare(&old, sweep, err)) return -1;
