@@ -14,7 +14,9 @@
 #include "sweep/start.h"
 #include "sweep/sweep_plan.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */
 
@@ -364,14 +366,21 @@ static sweep_mode mode_of(const smoe_options *options) {
                              : RUN;
 }
 
-/* The script of --slurm replaces that of an earlier call without --force. */
-static int sweep_check_script(const smoe_options *options, smoe_err *err) {
-    enum { MOST = 1 << 20 };
-    SMOE_FREED char *text = NULL;
-    size_t size;
-    bool script = options->slurm && !smoe_file_read(options->slurm, MOST, &text, &size, NULL) &&
-                  !strncmp(text, "#!", 2);
-    return script ? 0 : smoe_cmd_target(options->slurm, options, err);
+/* The file of --slurm or --pack replaces that of an earlier call, and no other one: --force would
+ * replace the sweep. */
+static int sweep_check_file(const smoe_options *options, smoe_err *err) {
+    const char *path = options->pack ? options->pack : options->slurm;
+    const char *begins = options->pack ? "cells.jsonl" : "#!";
+    char head[16] = "";
+    struct stat there;
+    bool exists = path && !lstat(path, &there) && S_ISREG(there.st_mode);
+    gzFile file = exists ? gzopen(path, "rb") : NULL; /* reads what is not packed as it is */
+    if (file) (void)gzread(file, head, sizeof head - 1);
+    if (file) gzclose(file);
+    if (!exists) return smoe_cmd_target(path, options, err);
+    if (!strncmp(head, begins, strlen(begins))) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s exists already, and is no %s; choose another name", path,
+                     options->pack ? "packed sweep" : "script");
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
@@ -404,7 +413,7 @@ static int sweep_check(const smoe_options *options, sweep_mode mode, const char 
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
-    if (smoe_options_check(options, state, err) || sweep_check_script(options, err)) return -1;
+    if (smoe_options_check(options, state, err) || sweep_check_file(options, err)) return -1;
     return sweep_check_place(options, mode, arg, folder, err);
 }
 

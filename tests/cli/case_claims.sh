@@ -53,7 +53,7 @@ fi
 # A job array. Its script replaces no other file, and nothing is begun.
 cp tiny.yaml mine.yaml
 status 2 smoe sweep $sweep -o jobs --slurm mine.yaml 2>err
-grep -q 'mine.yaml exists already; --force replaces it$' err && cmp -s tiny.yaml mine.yaml && [ ! -e jobs ] || fail "$(cat err)"
+grep -q 'mine.yaml exists already, and is no script; choose another name$' err && cmp -s tiny.yaml mine.yaml && [ ! -e jobs ] || fail "$(cat err)"
 echo '#!/bin/sh' >job.sh
 status 0 smoe sweep $sweep -j2 -o jobs --slurm job.sh >out
 [ "$(wc -l <jobs/cells.jsonl)" -eq 7 ] && [ ! -e jobs/000* ] || fail "not a folder without cells begun: $(ls jobs)"
