@@ -28,6 +28,7 @@ typedef struct figure {
     size_t references, *reference_of; /* groups that others are compared with; [lines] of each */
     double level;                     /* of the last of them */
     size_t seeds;                     /* of curves: how many the bars are over; 0: there are none */
+    bool fewer;                       /* some of them are over fewer */
     size_t images; /* images that the intervals include; 0: intervals are over seeds alone */
 } figure;
 
@@ -465,22 +466,31 @@ static int write_curves(const figure *f, const smoe_curves *records, char *const
     return smoe_result_csv(&result, sweep->dir, err);
 }
 
-/* The mean over the trials of a group at each step of its first one. */
+/* The mean over the trials of a group at each step that some of them have: one that failed or
+ * stopped early does not cut off the others. */
 static void add_curve(figure *f, size_t group, const smoe_curves *records, const char *name) {
     const smoe_sweep *sweep = f->sweep;
     SMOE_FREED const smoe_curve **curve = smoe_alloc(sweep->trials, sizeof *curve);
-    SMOE_FREED double *value = smoe_alloc(sweep->trials, sizeof *value);
-    size_t n = 0;
-    for (size_t i = 0; i < sweep->trials; i++)
-        if (f->m->group[i] == group && (curve[n] = curve_of(sweep, i, records, name))) n++;
-    for (size_t k = 0, l = n ? figure_line_of(f, group) : 0; n && k < curve[0]->points; k++) {
-        double step = curve[0]->step[k];
-        for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step);
+    SMOE_FREED double *value = smoe_alloc(sweep->trials, sizeof *value), *step = NULL;
+    size_t n = 0, all = 0, steps = 0;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        if (f->m->group[i] != group || !(curve[n] = curve_of(sweep, i, records, name))) continue;
+        for (size_t k = 0; k < curve[n]->points; k++) SMOE_APPEND(step, all) = curve[n]->step[k];
+        n++;
+    }
+    if (all) qsort(step, all, sizeof *step, smoe_stats_rising);
+    for (size_t k = 0; k < all; k++)
+        if (!steps || step[k] != step[steps - 1]) step[steps++] = step[k];
+    for (size_t k = 0, l = steps ? figure_line_of(f, group) : 0; k < steps; k++) {
+        for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step[k]);
         smoe_paired s = smoe_stats_paired(value, n);
-        double half = curve[0]->points > MOST_BARS ? NAN : s.half;
+        double half = steps > MOST_BARS ? NAN : s.half;
         if (isfinite(s.mean))
-            smoe_plot_add_point(&f->panel->mark[l], step, s.mean, half, smoe_metric_is_share(name));
-        if (isfinite(half) && s.n > f->seeds) f->seeds = s.n;
+            smoe_plot_add_point(&f->panel->mark[l], step[k], s.mean, half,
+                                smoe_metric_is_share(name));
+        if (!isfinite(half)) continue;
+        f->fewer |= f->seeds && s.n != f->seeds;
+        if (s.n > f->seeds) f->seeds = s.n;
     }
 }
 
@@ -510,7 +520,8 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     metric_words(f, name[0], words);
     snprintf(f->panel->x.label, SMOE_PLOT_TEXT, "%s", smoe_metrics[SMOE_METRIC_STEP].label);
     snprintf(f->panel->y.label, SMOE_PLOT_TEXT,
-             f->seeds < 2 ? "%s" : "%s (95%% interval, %zu seeds)", words, f->seeds);
+             f->seeds < 2 ? "%s" : "%s (95%% interval, %s%zu seeds)", words,
+             f->fewer ? "up to " : "", f->seeds);
     if (!status) status = figure_plot(f, "sweep", 0, drawn, err);
     for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
     return status;

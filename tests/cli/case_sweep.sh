@@ -164,7 +164,7 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
           exit wrong || rows != 4 }' front/summary.csv || fail "$(cat front/summary.csv)"
 grep -q "title 'front'" front/sweep.gp || fail "no front in the figure"
 # the same cost is a tie, also as means over six seeds and over one, which are rounded differently
-echo '{name: cheap, data: {source: shapes, image_size: 8, limit: 32, test_size: 20}, model: {variant: none, width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 4, moe: {layers: none}}, train: {steps: 3, batch_size: 8, eval_every: 0}}' >cheap.yaml
+echo '{name: cheap, data: {source: shapes, image_size: 8, limit: 32, test_size: 20}, model: {variant: none, width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 4, moe: {layers: none}}, train: {steps: 3, batch_size: 8, eval_every: 0, log_every: 1}}' >cheap.yaml
 status 0 smoe sweep cheap.yaml train.optimizer.lr=1e-3,1 --seeds 0,1,2,3,4,5 --cells 0-6 -q -o ties >/dev/null 2>&1
 status 0 smoe sweep --resume ties --cells 0-6 --front train_exaflop:test_loss -q >/dev/null 2>&1
 [ "$(awk -F, '$NF == "true"' ties/summary.csv | wc -l)" -eq 1 ] || fail "$(cat ties/summary.csv)"
@@ -191,6 +191,10 @@ awk -F, 'FNR == 1 { split("", at); for (i = 1; i <= NF; i++) at[$i] = i; file++;
     END { exit wrong || rows < 2 }' \
     "$(head -n 1 front/curves.csv >one; grep '^8,2,' front/curves.csv >>one; echo one)" front/*steps=8,experts=2*/metrics.csv || fail "$(cat one)"
 grep -q "^set ylabel 'training loss'" front/sweep.gp && grep -q "^set xlabel 'training step'" front/sweep.gp || fail "$(cat front/sweep.gp)"
+# a seed with fewer records than the others, like one that failed, does not end the line of all
+head -n 1 partly/000*/metrics.jsonl >first && cp first "$(echo partly/000*)/metrics.jsonl"
+status 0 smoe sweep --status partly --x step --y train_loss -q >/dev/null
+[ "$(grep -cE '^3 [0-9.]+' partly/sweep.gp)" -eq 4 ] && grep -q 'interval, up to 4 seeds' partly/sweep.gp || fail "$(cat partly/sweep.gp)"
 status 2 smoe sweep --status front --x step --y blocks.9/router/scale -q 2>err
 grep -q "no cell has records of 'blocks.9/router/scale' during training" err || fail "$(cat err)"
 status 2 smoe sweep --status front --x step --y test_los -q 2>err
