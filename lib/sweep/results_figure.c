@@ -432,37 +432,56 @@ static double value_at_step(const smoe_curve *curve, double step) {
     return NAN;
 }
 
-/* DIR/curves.csv: a row for each trial and step of the first of the metrics. SMOE_USAGE: no trial
- * has records of it. */
+/* The steps at which some of n curves, of which some may be NULL, have a point, rising; fresh. */
+static double *steps_of(size_t *steps, const smoe_curve *const *curve, size_t n) {
+    double *step = NULL;
+    size_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; curve[i] && k < curve[i]->points; k++)
+            SMOE_APPEND(step, all) = curve[i]->step[k];
+    if (all) qsort(step, all, sizeof *step, smoe_stats_rising);
+    *steps = 0;
+    for (size_t k = 0; k < all; k++)
+        if (!*steps || step[k] != step[*steps - 1]) step[(*steps)++] = step[k];
+    return step;
+}
+
+/* DIR/curves.csv: a row for each trial and step of some of the metrics. SMOE_USAGE: no trial has
+ * records of one of them. */
 static int write_curves(const figure *f, const smoe_curves *records, char *const *name,
                         size_t names, smoe_err *err) {
     const smoe_sweep *sweep = f->sweep;
     const char *cost = smoe_metrics[SMOE_METRIC_FLOPS_TRAIN].column;
-    size_t flops = smoe_measures_metric(f->m, cost);
+    size_t flops = smoe_measures_metric(f->m, cost), steps;
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    SMOE_FREED const smoe_curve **curve = smoe_alloc(names, sizeof *curve);
+    SMOE_FREED bool *known = smoe_alloc(names, sizeof *known);
     smoe_frame *frame = smoe_result_table(&result, NULL, "curves");
     for (size_t i = 0; i < sweep->trials; i++) {
-        const smoe_curve *first = curve_of(sweep, i, records, name[0]);
-        for (size_t k = 0; first && k < first->points; k++) {
+        for (size_t n = 0; n < names; n++) {
+            curve[n] = curve_of(sweep, i, records, name[n]);
+            known[n] |= curve[n] && curve[n]->points;
+        }
+        SMOE_FREED double *step = steps_of(&steps, curve, names);
+        for (size_t k = 0; k < steps; k++) {
             for (size_t c = 0; c < sweep->columns; c++)
                 smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c]);
             smoe_frame_cells(
                 frame,
                 {cost, .number = flops == SIZE_MAX ? NAN : f->m->value[i * f->m->metrics + flops]},
-                {smoe_metrics[SMOE_METRIC_STEP].name, .number = first->step[k]});
+                {smoe_metrics[SMOE_METRIC_STEP].name, .number = step[k]});
             for (size_t n = 0; n < names; n++)
-                smoe_cell_number(
-                    frame, name[n],
-                    value_at_step(curve_of(sweep, i, records, name[n]), first->step[k]));
+                smoe_cell_number(frame, name[n], value_at_step(curve[n], step[k]));
             smoe_frame_end(frame);
         }
     }
+    for (size_t n = 0; n < names; n++)
+        if (!known[n])
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: no cell has records of '%s' during training (packed sweeps have "
+                             "none); names are those of metrics.csv in the folder of a cell",
+                             sweep->dir, name[n]);
     if (smoe_result_check(&result, err)) return -1;
-    if (!frame->rows)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: no cell has records of '%s' during training (packed sweeps have "
-                         "none); names are those of metrics.csv in the folder of a cell",
-                         sweep->dir, name[0]);
     return smoe_result_csv(&result, sweep->dir, err);
 }
 
@@ -471,16 +490,11 @@ static int write_curves(const figure *f, const smoe_curves *records, char *const
 static void add_curve(figure *f, size_t group, const smoe_curves *records, const char *name) {
     const smoe_sweep *sweep = f->sweep;
     SMOE_FREED const smoe_curve **curve = smoe_alloc(sweep->trials, sizeof *curve);
-    SMOE_FREED double *value = smoe_alloc(sweep->trials, sizeof *value), *step = NULL;
-    size_t n = 0, all = 0, steps = 0;
-    for (size_t i = 0; i < sweep->trials; i++) {
-        if (f->m->group[i] != group || !(curve[n] = curve_of(sweep, i, records, name))) continue;
-        for (size_t k = 0; k < curve[n]->points; k++) SMOE_APPEND(step, all) = curve[n]->step[k];
-        n++;
-    }
-    if (all) qsort(step, all, sizeof *step, smoe_stats_rising);
-    for (size_t k = 0; k < all; k++)
-        if (!steps || step[k] != step[steps - 1]) step[steps++] = step[k];
+    SMOE_FREED double *value = smoe_alloc(sweep->trials, sizeof *value);
+    size_t n = 0, steps;
+    for (size_t i = 0; i < sweep->trials; i++)
+        if (f->m->group[i] == group && (curve[n] = curve_of(sweep, i, records, name))) n++;
+    SMOE_FREED double *step = steps_of(&steps, curve, n);
     for (size_t k = 0, l = steps ? figure_line_of(f, group) : 0; k < steps; k++) {
         for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step[k]);
         smoe_paired s = smoe_stats_paired(value, n);

@@ -195,6 +195,11 @@ grep -q "^set ylabel 'training loss'" front/sweep.gp && grep -q "^set xlabel 'tr
 head -n 1 partly/000*/metrics.jsonl >first && cp first "$(echo partly/000*)/metrics.jsonl"
 status 0 smoe sweep --status partly --x step --y train_loss -q >/dev/null
 [ "$(grep -cE '^3 [0-9.]+' partly/sweep.gp)" -eq 4 ] && grep -q 'interval, up to 4 seeds' partly/sweep.gp || fail "$(cat partly/sweep.gp)"
+# losses of training at each of three steps, of an evaluation at the last: no step is lost, whichever is named first
+status 0 smoe sweep --status partly --x step --y test_loss,train_loss -q >/dev/null
+[ "$(grep -cE '^16,1,[0-9]+,[123],' partly/curves.csv)" -eq 3 ] && grep -qE '^16,1,[0-9]+,1,,[0-9.]+$' partly/curves.csv || fail "$(cat partly/curves.csv)"
+status 2 smoe sweep --status partly --x step --y test_loss,blocks.0/router/scale -q 2>err
+grep -q "no cell has records of 'blocks.0/router/scale' during training" err || fail "$(cat err)"
 status 2 smoe sweep --status front --x step --y blocks.9/router/scale -q 2>err
 grep -q "no cell has records of 'blocks.9/router/scale' during training" err || fail "$(cat err)"
 status 2 smoe sweep --status front --x step --y test_los -q 2>err
