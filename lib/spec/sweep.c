@@ -330,6 +330,16 @@ static void read_part(smoe_reading *reading, const smoe_node *name) {
                                      "expected KEY=VALUE, or several separated by commas");
 }
 
+/* Whether nothing in the section has an anchor, alias or tag; reports them all. */
+static bool sweep_allowed(smoe_reading *reading, const smoe_node *node) {
+    bool allowed = smoe_node_allowed(reading, node, "sweep");
+    for (const smoe_node *inner = node->first; inner; inner = inner->next) {
+        allowed &= sweep_allowed(reading, inner);
+        if (inner->value) allowed &= sweep_allowed(reading, inner->value);
+    }
+    return allowed;
+}
+
 void smoe_node_sweep(smoe_reading *reading, const smoe_node *section) {
     parts p = {.section = "sweep",
                .expected = "expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}",
@@ -339,7 +349,7 @@ void smoe_node_sweep(smoe_reading *reading, const smoe_node *section) {
     size_t part, problems = reading->problems;
     if (sweep->seen)
         smoe_reading_problem(reading, &section->where, "sweep", "duplicate key");
-    else if ((sweep->seen = parts_begin(reading, &p, section)))
+    else if (sweep_allowed(reading, section) && (sweep->seen = parts_begin(reading, &p, section)))
         for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
             read_part(reading, name);
     sweep->bad |= reading->problems > problems;
