@@ -6,6 +6,7 @@
 #include "trials.h"
 #include "cmd.h"
 #include "base/clock.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "sweep/axes.h"
 #include "sweep/trial.h"
@@ -390,6 +391,15 @@ static int sweep_check_place(const smoe_options *options, sweep_mode mode, const
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
                          arg);
+    SMOE_FREED char *word = smoe_shell_word(arg);
+    bool run = !folder && is_run(arg);
+    if (run && options->status)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a run, not a sweep; `smoe watch --once %s` shows its state", arg,
+                         word);
+    if (run && options->resume && !options->overrides)
+        return smoe_fail(err, SMOE_USAGE, "%s is a run; `smoe train --resume %s` continues it", arg,
+                         word);
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is not a folder; --status needs the folder of a sweep", arg);

@@ -52,6 +52,13 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     SMOE_FREED char *continued = smoe_text_format(
         "; `smoe sweep --resume %s` continues it, or `smoe ablate --resume %s`", word, word);
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
+    if (run && !smoe_file_holds(arg, "spec.yaml"))
+        return smoe_fail(err, SMOE_USAGE,
+                         smoe_file_holds(arg, "STATUS")
+                             ? "%s has lost its spec.yaml; `smoe verify %s --repair` restores it"
+                             : "%s has no spec.yaml, so it is no run; --resume takes the folder of "
+                               "a run, --init a checkpoint",
+                         arg, word);
     job->file = run ? smoe_text_format("%s/spec.yaml", arg) : smoe_alloc_text(arg);
     if (run) job->dir = smoe_alloc_text(arg);
     return 0;

@@ -71,6 +71,15 @@ done
 # A sweep is no run: the command that continues it.
 status 2 smoe train --resume grid 2>err
 grep -q '`smoe sweep --resume grid` continues it' err && smoe sweep --resume grid -q >/dev/null || fail "$(cat err)"
+# Nor is a run a sweep, nor a checkpoint or a run without its spec a run.
+kept=$more more=
+remedies 2 smoe sweep --resume run
+remedies 2 smoe sweep --status run
+cp -r run lost && rm lost/spec.yaml
+remedies 2 smoe train --resume lost
+more=$kept
+status 2 smoe train --resume run/ckpt/latest 2>err
+grep -q '^smoe train: run/ckpt/latest has no spec.yaml, so it is no run; --resume takes the folder of a run, --init a checkpoint$' err || fail "$(cat err)"
 status 0 smoe help model >/dev/null
 status 0 smoe help data. >/dev/null
 status 0 smoe help eval.fewshot >/dev/null
@@ -96,6 +105,7 @@ smoe train --resume %s                      case_signals
 smoe data %s --suggest                      case_data
 smoe verify %s --repair                     case_verify
 gunzip -k %s                                above
+smoe watch --once %s                        above
 smoe watch                                  only in a build without libmicrohttpd; case_terminal
 man smoe                                    case_man: the pages
 man smoe-spec                               so
