@@ -82,8 +82,8 @@ static void say_repeated(const soup_job *job) {
         for (size_t k = 0; k < i && !stat(job->path[i], &own); k++)
             if (!stat(job->path[k], &earlier) && own.st_ino == earlier.st_ino &&
                 own.st_dev == earlier.st_dev) {
-                fprintf(stderr, "%s and %s are one model, and both count in the mean\n",
-                        job->path[k], job->path[i]);
+                smoe_cmd_print(stderr, "%s and %s are one model, and both count in the mean\n",
+                               job->path[k], job->path[i]);
                 break;
             }
 }
