@@ -119,7 +119,8 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Makes the sweep what smoe_sweep_create with `join`, or smoe_sweep_extend, would make of it in
- * DIR, where nothing is changed: trials that are there have their old names. SMOE_USAGE as there. */
+ * DIR, where nothing is changed: trials that are there have their old names. SMOE_USAGE as there.
+ */
 int smoe_sweep_match(smoe_sweep *sweep, const char *dir, bool extend,
                      smoe_err *err) SMOE_MUST_CHECK;
 

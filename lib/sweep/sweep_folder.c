@@ -89,8 +89,8 @@ static bool not_begun(const char *dir) {
 }
 
 /* Fails if the folder has files of somebody else, and neither is a sweep nor was one: its tables
- * would be replaced. What a process makes that begins or replaces a sweep meanwhile is looked for in
- * the order in which it comes and goes. */
+ * would be replaced. What a process makes that begins or replaces a sweep meanwhile is looked for
+ * in the order in which it comes and goes. */
 static int check_ours(const char *dir, smoe_err *err) {
     if (access(dir, F_OK) || not_begun(dir) || smoe_file_holds(dir, "claims") ||
         smoe_file_holds(dir, REMOVED) || smoe_file_holds(dir, "cells.jsonl"))
