@@ -17,7 +17,6 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */
 
@@ -367,19 +366,21 @@ static sweep_mode mode_of(const smoe_options *options) {
                              : RUN;
 }
 
+static bool is_script(const char *path) {
+    enum { MOST = 1 << 20 };
+    SMOE_FREED char *text = NULL;
+    size_t size;
+    return !smoe_file_read(path, MOST, &text, &size, NULL) && !strncmp(text, "#!", 2);
+}
+
 /* The file of --slurm or --pack replaces that of an earlier call, and no other one: --force would
  * replace the sweep. */
 static int sweep_check_file(const smoe_options *options, smoe_err *err) {
     const char *path = options->pack ? options->pack : options->slurm;
-    const char *begins = options->pack ? "cells.jsonl" : "#!";
-    char head[16] = "";
     struct stat there;
-    bool exists = path && !lstat(path, &there) && S_ISREG(there.st_mode);
-    gzFile file = exists ? gzopen(path, "rb") : NULL; /* reads what is not packed as it is */
-    if (file) (void)gzread(file, head, sizeof head - 1);
-    if (file) gzclose(file);
-    if (!exists) return smoe_cmd_target(path, options, err);
-    if (!strncmp(head, begins, strlen(begins))) return 0;
+    if (!path || lstat(path, &there) || !S_ISREG(there.st_mode))
+        return smoe_cmd_target(path, options, err);
+    if (options->pack ? smoe_sweep_is_packed(path) : is_script(path)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s exists already, and is no %s; choose another name", path,
                      options->pack ? "packed sweep" : "script");
 }

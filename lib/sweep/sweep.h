@@ -150,3 +150,6 @@ size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key);
  * stay over seeds and images, those of the loss become intervals over seeds. SMOE_DATA: outcomes
  * that are damaged; SMOE_RUNTIME: the file cannot be written. */
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether a file is a packed sweep. */
+bool smoe_sweep_is_packed(const char *path);

@@ -9,7 +9,9 @@
 #include <archive_entry.h>
 #include <errno.h>
 
-enum { FILE_MOST = 1 << 30 };
+enum { FILE_MOST = 1 << 30, BLOCK = 1 << 14 };
+
+#define FIRST "cells.jsonl" /* the first file of a pack */
 
 typedef struct pack {
     struct archive *archive;
@@ -98,7 +100,7 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
         archive_write_set_bytes_in_last_block(p->archive, 0) != ARCHIVE_OK ||
         archive_write_open_fd(p->archive, fd) != ARCHIVE_OK)
         return failed(p);
-    if (add_file(p, "cells.jsonl")) return -1;
+    if (add_file(p, FIRST)) return -1;
     for (size_t i = 0; i < sweep->trials; i++)
         if (sweep->trial[i].state == SMOE_TRIAL_DONE && add_trial(p, sweep, i)) return -1;
     if (sweep->evaluate.points && pack_evaluations(p, sweep)) return -1;
@@ -119,4 +121,18 @@ int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
     else
         status = smoe_file_commit(&file, err);
     return status;
+}
+
+bool smoe_sweep_is_packed(const char *path) {
+    struct archive *archive = archive_read_new();
+    struct archive_entry *entry;
+    const char *name = NULL; /* also of a name that cannot be converted */
+    if (!archive) smoe_alloc_end();
+    bool packed = archive_read_support_filter_gzip(archive) == ARCHIVE_OK &&
+                  archive_read_support_format_tar(archive) == ARCHIVE_OK &&
+                  archive_read_open_filename(archive, path, BLOCK) == ARCHIVE_OK &&
+                  archive_read_next_header(archive, &entry) == ARCHIVE_OK &&
+                  (name = archive_entry_pathname(entry)) && !strcmp(name, FIRST);
+    archive_read_free(archive);
+    return packed;
 }

@@ -60,7 +60,7 @@ grep -q '^smoe ablate: one: no contrast has two seeds yet, so the variance is un
 status 0 smoe sweep plan --pack plan.tar.gz && cp plan.tar.gz first.tar.gz
 status 0 smoe sweep plan.yaml train.steps=4 -o plan --pack plan.tar.gz
 cmp plan.tar.gz first.tar.gz || fail "a second pack has other bytes"
-# which no other file makes room for
+# another file is not replaced
 tar -czf photos.tar.gz tiny.yaml && cp photos.tar.gz kept.tar.gz
 status 2 smoe sweep plan --pack photos.tar.gz 2>err
 grep -qx 'smoe sweep: photos.tar.gz exists already, and is no packed sweep; choose another name' err && cmp photos.tar.gz kept.tar.gz || fail "$(cat err)"
