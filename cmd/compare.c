@@ -80,7 +80,7 @@ typedef struct evaluated {
     smoe_loaded loaded;
     size_t images, classes;
     float *logits;               /* [images, classes] */
-    smoe_prediction *prediction; /* [images], without probabilities */
+    smoe_prediction *prediction; /* [images] */
 } evaluated;
 
 static void evaluated_free(evaluated *s) {
@@ -92,13 +92,12 @@ static void evaluated_free(evaluated *s) {
 static int collect_logits(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                           smoe_err *err) {
     evaluated *s = user;
+    const smoe_task *task = smoe_task_of(s->loaded.spec.train.loss);
     for (size_t b = 0; logits && b < batch->images; b++) {
         size_t image = (size_t)batch->index[b];
         const real *x = logits + b * classes, *target = batch->target + b * classes;
         for (size_t k = 0; k < classes; k++) s->logits[image * classes + k] = (float)x[k];
-        s->prediction[image] = (smoe_prediction){.label = batch->label[b],
-                                                 .top = smoe_task_top(x, classes),
-                                                 .correct = smoe_task_correct(x, target, classes)};
+        s->prediction[image] = smoe_prediction_of(task, x, target, classes, batch->label[b]);
     }
     return logits ? 0
                   : smoe_fail(err, SMOE_USAGE,
