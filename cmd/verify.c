@@ -130,7 +130,8 @@ static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i,
         if (!value || k < 0 || smoe_schema[k].kind == SMOE_KIND_PATH) continue;
         if (!json_equal(value, smoe_json_at(found, key)))
             smoe_verify_say(v, path, false, "%s is not that of this cell: %s", key,
-                            c < sweep->columns ? "it is another run" : "it was trained further");
+                            strcmp(key, "train.steps") ? "it is another run"
+                                                       : "it was trained further");
     }
 }
 

@@ -120,6 +120,11 @@ status 3 smoe verify more >out 2>&1
 for left in results.csv$gone claims/x$gone 001-experts=4/STATUS$gone 001-experts=4/ckpt/.tmp-newstep_00000008; do
     grep -qxF "ok   more/$left: left over by a killed process; --repair removes it" out || fail "not named: $left: $(cat out)"
 done
+# once, where the number of steps is swept
+status 0 smoe sweep tiny.yaml train.steps=2,4 -q -o steps >/dev/null && status 0 smoe train --resume steps/000-* -q train.steps=6 >/dev/null
+status 3 smoe verify steps >out 2>&1
+[ "$(grep BAD out)" = "BAD  steps/000-steps=2/spec.yaml: train.steps is not that of this cell: it was trained further" ] || fail "swept steps: $(cat out)"
+rm -r steps
 status 3 smoe verify --repair more >out 2>&1
 [ -z "$(find more -name '*.tmp-*')" ] && ! grep -q 'left over' out || fail "not removed: $(cat out; find more)"
 rm -r more
