@@ -20,17 +20,10 @@
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */
 
-/* One kind of sweep: the differences between the commands. */
-typedef struct sweep_kind {
-    const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
-    /* The trials of a spec, or of the directory of a run. `seeds` is "seed=LIST" or NULL; `assign`
-     * are the other overrides [count], with room for one more. */
-    int (*expand)(smoe_sweep *sweep, const char *arg, const char *seeds, char **assign,
-                  size_t count, const smoe_options *options, smoe_err *err);
-    /* The default reference, if some group has this setting; NULL: the first. */
-    const char *reference;
-    bool ablation; /* an existing folder must hold one, not another kind of sweep */
-} sweep_kind;
+/* The other command, smoe ablate. */
+static bool is_ablation(const smoe_options *options) {
+    return !strcmp(options->command->name, "ablate");
+}
 
 /* A directory of a run, and not of a sweep. */
 static bool is_run(const char *arg) {
@@ -59,6 +52,8 @@ static int part_seeds(char **seeds, char **assign, size_t *count, const smoe_opt
     return 0;
 }
 
+/* The trials of a spec, or of the directory of a run. `seeds` is "seed=LIST" or NULL; `assign` are
+ * the other overrides [count], with room for one more. */
 static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, char **assign,
                         size_t count, const smoe_options *options, smoe_err *err) {
     smoe_grid_options how = {.skip_invalid = options->skip_invalid,
@@ -103,13 +98,13 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
     return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, err);
 }
 
-static int expand(smoe_sweep *sweep, const sweep_kind *kind, const char *arg,
-                  const smoe_options *options, smoe_err *err) {
+static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *seeds = NULL;
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
     if (part_seeds(&seeds, assign, &count, options, err)) return -1;
-    return kind->expand(sweep, arg, seeds, assign, count, options, err);
+    return (is_ablation(options) ? expand_ablation : expand_sweep)(sweep, arg, seeds, assign, count,
+                                                                   options, err);
 }
 
 /* ---- the live table -------------------------------------------------------------------------- */
@@ -450,8 +445,8 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
 }
 
 /* The cells, figure and reference of the command line take precedence over the spec and the
- * manifest; `standard`, which may be NULL, is the reference where nobody names one. */
-static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
+ * manifest; `standard`: where nobody names a reference, an ablation has the row of soft routers. */
+static int set_wishes(smoe_sweep *sweep, bool standard, const smoe_options *options,
                       smoe_err *err) {
     const char *const wish[] = {options->x, options->y, options->line};
     char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
@@ -467,19 +462,20 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
         return -1;
     if (options->all_seeds) smoe_text_set(&sweep->plan.seen, NULL);
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
-    if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
+    if (standard && is_ablation(options) && !sweep->reference)
+        (void)!smoe_sweep_refer(sweep, "router=soft", "", &ignored);
     return 0;
 }
 
-static int open_folder(smoe_sweep *sweep, const sweep_kind *kind, const char *dir,
-                       const smoe_options *options, smoe_err *err) {
+static int open_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
+                       smoe_err *err) {
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, err) ||
         (!access(claims, F_OK) && smoe_file_sweep(claims, SMOE_FILE_GONE_OR_OLD, err)))
         return -1;
-    if (kind->ablation && (sweep->columns != 2 || sweep->seed != 1))
+    if (is_ablation(options) && (sweep->columns != 2 || sweep->seed != 1))
         return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", dir);
-    return set_wishes(sweep, kind->reference, options, err);
+    return set_wishes(sweep, true, options, err);
 }
 
 /* The folder of the trials, which is made if it is not there. */
@@ -492,26 +488,27 @@ static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
 }
 
 /* The sweep of a spec, or of a run that is evaluated. */
-static int sweep_open_spec(smoe_sweep *sweep, const sweep_kind *kind, sweep_mode mode,
-                           const char *arg, const smoe_options *options, smoe_err *err) {
-    if (expand(sweep, kind, arg, options, err)) return -1;
+static int sweep_open_spec(smoe_sweep *sweep, sweep_mode mode, const char *arg,
+                           const smoe_options *options, smoe_err *err) {
+    const char *suffix = is_ablation(options) ? "ablate" : "sweep";
+    if (expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
                                         : smoe_text_format("runs/%s-%s", sweep->name,
-                                                           sweep->run ? "evaluate" : kind->suffix);
+                                                           sweep->run ? "evaluate" : suffix);
     /* A folder that is there takes over only a reference that somebody named. */
     bool there = smoe_file_holds(dir, "cells.jsonl");
     if ((options->resume || options->extend) && smoe_sweep_match(sweep, dir, options->extend, err))
         return -1;
-    if (set_wishes(sweep, there ? NULL : kind->reference, options, err)) return -1;
+    if (set_wishes(sweep, !there, options, err)) return -1;
     if (mode == ESTIMATE) return 0;
     if (mode == POWER || mode == PACK) {
         smoe_sweep_free(sweep);
-        return open_folder(sweep, kind, dir, options, err);
+        return open_folder(sweep, dir, options, err);
     }
     if (make_folder(sweep, dir, options, err)) return -1;
     /* The manifest of an existing sweep may have another figure or reference. */
-    return set_wishes(sweep, kind->reference, options, err);
+    return set_wishes(sweep, true, options, err);
 }
 
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
@@ -543,7 +540,7 @@ static int sweep_pack(const smoe_sweep *sweep, const smoe_options *options, smoe
 
 /* SPEC.yaml, or a folder with --resume or --status. SMOE_STOPPED after a first SIGINT or SIGTERM,
  * once every running trial has a checkpoint; SMOE_PARTIAL names the failed trials. */
-static int sweep_command(const sweep_kind *kind, const smoe_options *options, smoe_err *err) {
+int cmd_sweep(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     SMOE_FREED_BY(smoe_datasets_close)
     smoe_datasets kept = {0}; /* mostly cells have the same data */
@@ -555,8 +552,8 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     bool folder = arg && !input && smoe_file_is_folder(arg) && !is_run(arg);
     options->scan->kept = &kept;
     if (sweep_check(options, mode, arg, folder, err) ||
-        (folder ? open_folder(&sweep, kind, arg, options, err)
-                : sweep_open_spec(&sweep, kind, mode, arg, options, err)))
+        (folder ? open_folder(&sweep, arg, options, err)
+                : sweep_open_spec(&sweep, mode, arg, options, err)))
         return -1;
     switch (mode) {
     case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
@@ -569,15 +566,6 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     }
 }
 
-int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const sweep_kind grid = {.suffix = "sweep", .expand = expand_sweep};
-    return sweep_command(&grid, options, err);
-}
-
 int cmd_ablate(const smoe_options *options, smoe_err *err) {
-    static const sweep_kind ablation = {.suffix = "ablate",
-                                        .expand = expand_ablation,
-                                        .reference = "router=soft",
-                                        .ablation = true};
-    return sweep_command(&ablation, options, err);
+    return cmd_sweep(options, err);
 }
