@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "base/shell.h"
 #include "spec/routers.h"
+#include "spec/schema.h"
 
 #include <ctype.h>
 
@@ -96,18 +97,19 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
 /* A key in full, or one line for each of a section; how many there are. */
 static size_t list_keys(const char *word) {
     size_t length = strlen(word), found = 0;
-    smoe_key_words k;
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
-        if (strncmp(k.key, word, length) || (k.key[length] && k.key[length] != '.')) continue;
+    char type[256];
+    for (const smoe_schema_entry *k = smoe_schema; k < smoe_schema + SMOE_SCHEMA_COUNT; k++) {
+        if (strncmp(k->key, word, length) || (k->key[length] && k->key[length] != '.')) continue;
         found++;
-        if (k.key[length]) {
-            list_entry(k.key, k.help, KEY_NAME, stdout);
+        if (k->key[length]) {
+            list_entry(k->key, k->help, KEY_NAME, stdout);
             continue;
         }
-        printf("%s\n  ", k.key);
-        smoe_cmd_wrap(stdout, k.help, 2);
-        printf("  type     %s\n  default  %s\n  write    %s=%s\n", k.type, k.preset, k.key,
-               strcmp(k.preset, "variant's") ? k.preset : "N");
+        printf("%s\n  ", k->key);
+        smoe_cmd_wrap(stdout, k->help, 2);
+        printf("  type     %s\n  default  %s\n  write    %s=%s\n",
+               smoe_schema_type(k, type, sizeof type), k->preset, k->key,
+               strcmp(k->preset, "variant's") ? k->preset : "N");
     }
     return found;
 }
@@ -199,12 +201,16 @@ static bool words_of(const char *type, char *buf, size_t size) {
     return true;
 }
 
+static bool values_of(const smoe_schema_entry *key, char *buf, size_t size) {
+    char type[256];
+    return words_of(smoe_schema_type(key, type, sizeof type), buf, size);
+}
+
 /* Commands, options, keys with their values, routers, the metrics of records or of results, and the
  * papers. */
 static bool search(const char *word) {
     size_t found = 0;
-    char name[80];
-    smoe_key_words k;
+    char name[80], values[256];
     for (size_t i = 0; i < smoe_command_count; i++) {
         snprintf(name, sizeof name, "smoe %s", smoe_commands[i].name);
         search_entry(word, &found, name, smoe_commands[i].summary);
@@ -213,11 +219,10 @@ static bool search(const char *word) {
         snprintf(name, sizeof name, "--%s", smoe_option_table[i].name);
         search_entry(word, &found, name, smoe_option_table[i].help);
     }
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
-        char values[256];
-        bool value = words_of(k.type, values, sizeof values) && strcasestr(values, word);
-        if (search_hit(word, &found, k.key, value ? word : k.help))
-            list_entry(k.key, k.help, KEY_NAME, stdout);
+    for (const smoe_schema_entry *k = smoe_schema; k < smoe_schema + SMOE_SCHEMA_COUNT; k++) {
+        bool value = values_of(k, values, sizeof values) && strcasestr(values, word);
+        if (search_hit(word, &found, k->key, value ? word : k->help))
+            list_entry(k->key, k->help, KEY_NAME, stdout);
     }
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         search_entry(word, &found, smoe_routers[i].name, smoe_routers[i].summary);
@@ -269,8 +274,7 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
 /* ---- completion ------------------------------------------------------------------------------ */
 
 static void key_words(const char *after) {
-    smoe_key_words k;
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) printf("%s%s", smoe_schema[i].key, after);
 }
 
 static void command_words(void) {
@@ -308,13 +312,12 @@ static void choice_arms(void) {
 /* Values of KEY=. In bash the text after '=' is a separate word, in zsh it is not. */
 static void bash_values(void) {
     char words[256];
-    smoe_key_words k;
     fputs("_smoe_value() {\n"
           "    local words='' before=\"${1%%=*}=\" prefix=''\n"
           "    case \"${1%%=*}\" in\n",
           stdout);
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++)
-        if (words_of(k.type, words, sizeof words)) printf("    %s) words='%s' ;;\n", k.key, words);
+    for (const smoe_schema_entry *k = smoe_schema; k < smoe_schema + SMOE_SCHEMA_COUNT; k++)
+        if (values_of(k, words, sizeof words)) printf("    %s) words='%s' ;;\n", k->key, words);
     fputs("    esac\n"
           "    [ -n \"${BASH_VERSION-}\" ] || prefix=$before\n"
           "    COMPREPLY=($(compgen -P \"$prefix\" -W \"$words\" -- \"${1#*=}\"))\n"
@@ -387,14 +390,13 @@ static void fish_end(const char *help) {
 static void fish_keys(void) {
     static const char line[] = "complete -c smoe -n 'not __fish_use_subcommand' -a '";
     char words[256];
-    smoe_key_words k;
-    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
-        printf("%s%s='", line, k.key);
-        fish_end(k.help);
-        if (!words_of(k.type, words, sizeof words)) continue;
+    for (const smoe_schema_entry *k = smoe_schema; k < smoe_schema + SMOE_SCHEMA_COUNT; k++) {
+        printf("%s%s='", line, k->key);
+        fish_end(k->help);
+        if (!values_of(k, words, sizeof words)) continue;
         fputs(line, stdout);
         for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
-            printf("%s%s=%.*s", word == words ? "" : " ", k.key, (int)strcspn(word, " "), word);
+            printf("%s%s=%.*s", word == words ? "" : " ", k->key, (int)strcspn(word, " "), word);
         puts("'");
     }
 }

@@ -5,6 +5,7 @@
 #include "base/stop.h"
 #include "math/blas.h"
 #include "math/kernels.h"
+#include "spec/schema.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -99,14 +100,13 @@ static bool names_key(const char *variable, const char *key) {
 /* Specs are not read from the environment. A variable with the name of a key is an error, since its
  * user would expect an effect. Other variables are ignored. */
 static int check_environment(smoe_err *err) {
-    smoe_key_words k;
     for (char **entry = environ; *entry; entry++)
-        for (size_t i = 0; !strncmp(*entry, "SMOE_", 5) && smoe_spec_key_at(&k, i); i++)
-            if (names_key(*entry + 5, k.key))
+        for (size_t i = 0; !strncmp(*entry, "SMOE_", 5) && i < SMOE_SCHEMA_COUNT; i++)
+            if (names_key(*entry + 5, smoe_schema[i].key))
                 return smoe_fail(err, SMOE_USAGE,
                                  "%.*s: keys are not read from the environment; give %s=VALUE as "
                                  "an argument",
-                                 (int)strcspn(*entry, "="), *entry, k.key);
+                                 (int)strcspn(*entry, "="), *entry, smoe_schema[i].key);
     return 0;
 }
 

@@ -186,14 +186,6 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
     return buf;
 }
 
-bool smoe_spec_key_at(smoe_key_words *words, size_t number) {
-    if (number == SMOE_SCHEMA_COUNT) return false;
-    const smoe_schema_entry *entry = &smoe_schema[number];
-    *words = (smoe_key_words){.key = entry->key, .preset = entry->preset, .help = entry->help};
-    smoe_schema_type(entry, words->type, sizeof words->type);
-    return true;
-}
-
 /* ---- what was meant -------------------------------------------------------------------------- */
 
 /* Whether a word is one of the words of a name that are joined by underscores. */

@@ -1,6 +1,6 @@
 /*
- * Internal to lib/spec: the entries of schema.def, the origin of each value, and what reading
- * (read.c), resolving (resolve.c) and writing (write.c) share. Not to be included outside lib/spec.
+ * The entries of schema.def, also for help and completion; the origin of each value, and what
+ * reading (read.c), resolving (resolve.c) and writing (write.c) share.
  */
 #pragma once
 

@@ -556,15 +556,6 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 /* The same as JSON; the caller owns it. smoe_spec_json is its text. */
 json_t *smoe_spec_object(const smoe_spec *spec);
 
-/* The texts about a key: for help, man page and completion. */
-typedef struct smoe_key_words {
-    const char *key, *preset, *help;
-    char type[256];
-} smoe_key_words;
-
-/* The key with this number, in the order of the schema; false behind the last one. */
-bool smoe_spec_key_at(smoe_key_words *words, size_t number);
-
 /* The key of the schema that a word probably means: the whole key, or the end of one after a
  * dot, with '-' or '_'; of several keys the one in `train`, or else the shortest. NULL if there is
  * none. */

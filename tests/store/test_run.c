@@ -4,6 +4,7 @@
 #include "specs.h"
 #include "base/file.h"
 #include "math/kernels.h"
+#include "spec/schema.h"
 #include "store/env.h"
 #include "unit.h"
 
@@ -378,8 +379,11 @@ static void test_every_key_is_free_or_not(void **state) {
         key_number = 0;
         respecify(r, plain);
         run_folder_closed(r, run_folder_opened(r, i ? SMOE_RUN_FORCE : SMOE_RUN_NEW), "stopped");
-        smoe_key_words k;
-        for (size_t n = 0; smoe_spec_key_at(&k, n); n++) resume_with(r, k.key, k.type);
+        for (size_t n = 0; n < SMOE_SCHEMA_COUNT; n++) {
+            char type[256];
+            smoe_schema_type(&smoe_schema[n], type, sizeof type);
+            resume_with(r, smoe_schema[n].key, type);
+        }
     }
     for (size_t i = 0; i < key_number; i++)
         if (!tried[i]) fail_msg("key number %zu of the table was not tried", i);
