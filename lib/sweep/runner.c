@@ -81,11 +81,11 @@ static void *runner_work(void *user) {
     smoe_runner_trial *trial = &t->r->trial[t->trial];
     smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = runner_on_eval};
     smoe_scan scan = {.show = on_read, .user = trial, .kept = &t->r->kept};
-    smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
-                              .stop = t->stop,
-                              .save = smoe_save_request(),
-                              .scan = &scan,
-                              .observer = &observer,
+    smoe_trial_options how = {.train.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
+                              .train.stop = t->stop,
+                              .train.save = smoe_save_request(),
+                              .train.scan = &scan,
+                              .train.observer = &observer,
                               .evaluated = on_evaluated,
                               .evaluated_user = trial};
     t->code = smoe_trial_run(t->r->sweep, t->trial, &how, &err) ? (int)err.code : 0;

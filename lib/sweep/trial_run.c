@@ -114,27 +114,22 @@ static void wait_for_run(const char *dir) {
 
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
 static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
-                           const smoe_trial_options *options, size_t *classes, smoe_err *err) {
+                           smoe_train_options how, size_t *classes, smoe_err *err) {
     struct stat st;
     SMOE_FREED char *init = NULL;
     /* A trial with a checkpoint no longer needs what it started from. */
     if (sweep->init && !smoe_file_holds(dir, "ckpt/latest") &&
         !(init = smoe_start_of(sweep, i, err))) {
-        json_decref(options->env);
+        json_decref(how.env);
         return -1;
     }
-    smoe_train_options how = {.dir = dir,
-                              .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
-                              .init = init,
-                              .fit = smoe_start_fit(sweep, spec),
-                              .choice = sweep->start.choice,
-                              .moments = init && sweep->start.moments,
-                              .env = options->env,
-                              .stop = options->stop,
-                              .save = options->save,
-                              .scan = options->scan,
-                              .evaluates = true, /* what a sweep is for */
-                              .observer = options->observer};
+    how.dir = dir;
+    how.mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME;
+    how.init = init;
+    how.fit = smoe_start_fit(sweep, spec);
+    how.choice = sweep->start.choice;
+    how.moments = init && sweep->start.moments;
+    how.evaluates = true; /* what a sweep is for */
     smoe_train_result result = {0};
     wait_for_run(dir);
     int status = smoe_train(spec, &how, &result, err);
@@ -168,13 +163,13 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     size_t classes = 0;
     double start = smoe_now();
     json_auto_t *result = NULL;
-    smoe_scan scan = smoe_scan_until(options->scan, options->stop);
+    smoe_scan scan = smoe_scan_until(options->train.scan, options->train.stop);
     int status = smoe_trial_parse(&spec, &sweep->trial[i], err);
     if (!status) smoe_spec_continue(&spec);
     if (status || sweep->run)
-        json_decref(options->env);
+        json_decref(options->train.env);
     else
-        status = trial_run_train(sweep, i, &spec, dir, options, &classes, err);
+        status = trial_run_train(sweep, i, &spec, dir, options->train, &classes, err);
     if (!status && sweep->evaluate.points) /* the last checkpoint */
         status =
             smoe_evaluations_run(sweep, i, &scan, options->evaluated, options->evaluated_user, err);

@@ -5,11 +5,7 @@
 #include "train/trainer.h"
 
 typedef struct smoe_trial_options {
-    json_t *env;                 /* for env.json; taken over */
-    volatile sig_atomic_t *save; /* as in smoe_train_options */
-    const volatile sig_atomic_t *stop;
-    smoe_scan *scan;
-    const smoe_observer *observer;
+    smoe_train_options train; /* env, stop, save, scan, observer; the rest is set for the trial */
     void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */
     void *evaluated_user;
 } smoe_trial_options;

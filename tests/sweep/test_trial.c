@@ -68,7 +68,7 @@ static void stopped_then_done(void **state) {
     smoe_sweep sweep = sweep_folder_trials(two_steps);
     smoe_err err = {0};
     volatile sig_atomic_t stop = 1;
-    smoe_trial_options options = {.stop = &stop};
+    smoe_trial_options options = {.train.stop = &stop};
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(smoe_trial_run(&sweep, 1, &options, &err), -1);
     assert_int_equal(err.code, SMOE_STOPPED);
