@@ -204,7 +204,21 @@ static int inspect_draw(const inspect_job *job, smoe_err *err) {
         const smoe_sample *own = smoe_inspect_samples(job->run[i].inspection, &kept);
         memcpy(samples + count, own, kept * sizeof *own);
     }
-    const smoe_report report = {.frames = job->frame,
+    SMOE_FREED char *title = NULL;
+    for (size_t i = 0; i < job->runs; i++)
+        smoe_text_add(&title, "%s%s",
+                      !i                  ? ""
+                      : i + 1 < job->runs ? ", "
+                                          : " and ",
+                      job->run[i].label);
+    char runs[32] = "one run";
+    if (job->runs > 1) snprintf(runs, sizeof runs, "%zu runs", job->runs);
+    SMOE_FREED char *lead =
+        smoe_text_format("What the routers of %s do with the images they are shown.", runs);
+    const smoe_report report = {.command = "smoe inspect",
+                                .title = title,
+                                .lead = lead,
+                                .frames = job->frame,
                                 .frame_count = job->frames,
                                 .samples = samples,
                                 .sample_count = count,

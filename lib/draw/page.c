@@ -122,7 +122,6 @@ static void put_sha256(FILE *out, const char *bytes, size_t size) {
 }
 
 typedef struct job {
-    const char *name;
     smoe_page_fill *fill;
     const void *context;
 } job;
@@ -144,7 +143,7 @@ static int put_page(FILE *out, const void *context, smoe_err *err) {
     const job *j = context;
     smoe_page page = {.out = out};
     size_t size;
-    const char *at = smoe_page_part(j->name, &size), *end = at + size;
+    const char *at = smoe_page_part("report.html", &size), *end = at + size;
     while (at < end) {
         const char *open = memmem(at, (size_t)(end - at), "{{", 2);
         const char *close = open ? memmem(open, (size_t)(end - open), "}}", 2) : NULL;
@@ -158,7 +157,6 @@ static int put_page(FILE *out, const void *context, smoe_err *err) {
     return 0;
 }
 
-int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, const void *context,
-                    smoe_err *err) {
-    return smoe_file_print(path, put_page, &(job){name, fill, context}, err);
+int smoe_page_write(const char *path, smoe_page_fill *fill, const void *context, smoe_err *err) {
+    return smoe_file_print(path, put_page, &(job){fill, context}, err);
 }

@@ -25,11 +25,11 @@ size_t smoe_page_json_size(const json_t *value);
 /* Bytes in base64, fresh. */
 char *smoe_page_base64(const uint8_t *bytes, size_t size);
 
-/* Writes the file at path: the part `name` of the library, with {{PART}} replaced by
- * that part, {{sha256 PART}} by its digest in base64, as a content security policy names it, and
- * any other {{NAME}} by what `fill` writes. */
+/* Writes the file at path: the part report.html, with {{PART}} replaced by that part, {{sha256
+ * PART}} by its digest in base64, as a content security policy names it, and any other {{NAME}} by
+ * what `fill` writes. */
 typedef int smoe_page_fill(smoe_page *page, const char *name, const void *context, smoe_err *err);
-int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, const void *context,
+int smoe_page_write(const char *path, smoe_page_fill *fill, const void *context,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL

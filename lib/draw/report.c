@@ -54,25 +54,6 @@ static void report_put_table(smoe_page *page, const smoe_frame *f, bool several)
     smoe_page_html(page, "</tbody></table></div>\n");
 }
 
-static void put_names(smoe_page *page, const smoe_frame *runs) {
-    for (size_t r = 0; runs && r < runs->rows; r++)
-        smoe_page_html(page, "%s%s",
-                       !r                   ? ""
-                       : r + 1 < runs->rows ? ", "
-                                            : " and ",
-                       smoe_frame_text_at(runs, r, 0));
-}
-
-static void put_lead(smoe_page *page, const smoe_report *report, size_t runs) {
-    if (report->lead)
-        smoe_page_html(page, "%s", report->lead);
-    else if (runs == 1)
-        smoe_page_html(page, "What the routers of one run do with the images they are shown.");
-    else
-        smoe_page_html(page, "What the routers of %zu runs do with the images they are shown.",
-                       runs);
-}
-
 static void put_facts(smoe_page *page, const smoe_report_fact *fact, size_t count) {
     smoe_page_html(page, "<dl class=\"facts\">\n");
     for (size_t i = 0; i < count; i++) {
@@ -121,32 +102,27 @@ static void put_summary(smoe_page *page, const smoe_report *report, const smoe_f
 
 static int report_put_named(smoe_page *page, const char *name, const void *context, smoe_err *err) {
     const smoe_report *report = context;
-    const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
+    const char *const texts[][2] = {{"version", SMOE_VERSION},
+                                    {"title", report->title},
+                                    {"command", report->command},
+                                    {"lead", report->lead}};
+    for (size_t i = 0; i < SMOE_COUNT(texts); i++)
+        if (!strcmp(name, texts[i][0])) smoe_page_html(page, "%s", texts[i][1]);
     if (!strcmp(name, "data")) {
         json_auto_t *data = smoe_report_data(report, err);
         if (!data) return -1;
         smoe_page_json(page, data);
-    } else if (!strcmp(name, "version"))
-        smoe_page_html(page, "%s", SMOE_VERSION);
-    else if (!strcmp(name, "title") && !report->title)
-        put_names(page, runs);
-    else if (!strcmp(name, "title"))
-        smoe_page_html(page, "%s", report->title);
-    else if (!strcmp(name, "command"))
-        smoe_page_html(page, "%s", report->command ? report->command : "smoe inspect");
-    else if (!strcmp(name, "lead"))
-        put_lead(page, report, runs ? runs->rows : 0);
-    else if (!strcmp(name, "found") && report->found_count)
+    } else if (!strcmp(name, "found") && report->found_count)
         put_facts(page, report->found, report->found_count);
     else if (!strcmp(name, "origin"))
         put_origin(page, report);
     else if (!strcmp(name, "summary"))
-        put_summary(page, report, runs);
+        put_summary(page, report, smoe_frames_find(report->frames, report->frame_count, "runs"));
     return 0;
 }
 
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) {
-    return smoe_page_write(path, "report.html", report_put_named, report, err);
+    return smoe_page_write(path, report_put_named, report, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

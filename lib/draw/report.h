@@ -20,8 +20,8 @@ typedef struct smoe_report {
     size_t frame_count;
     const smoe_sample *samples; /* [sample_count], those of a run together */
     size_t sample_count;
-    const char *command, *title, *lead; /* NULL: of smoe inspect, by the table `runs` */
-    const smoe_report_fact *found;      /* [found_count] sentences that begin the summary */
+    const char *command, *title, *lead;
+    const smoe_report_fact *found; /* [found_count] sentences that begin the summary */
     size_t found_count;
     const smoe_report_fact *origin; /* [origin_count] the provenance of the page */
     size_t origin_count;

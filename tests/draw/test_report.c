@@ -22,8 +22,13 @@ static char *page(const smoe_frame *frames, size_t count, const smoe_sample *sam
     scratch s;
     char path[SCRATCH_PATH];
     smoe_err err = {0};
-    const smoe_report report = {
-        .frames = frames, .frame_count = count, .samples = samples, .sample_count = sample_count};
+    const smoe_report report = {.command = "smoe inspect",
+                                .title = "a, <b>&\"c\"'d and choice",
+                                .lead = "What the routers of 2 runs do.",
+                                .frames = frames,
+                                .frame_count = count,
+                                .samples = samples,
+                                .sample_count = sample_count};
     scratch_make(&s);
     if (smoe_report_write(&report, scratch_path(&s, path, "report.html"), &err))
         fail_msg("%s", err.text);
@@ -431,7 +436,8 @@ static void test_large_samples(void **state) {
 static void test_refused(void **state) {
     const sample_tables *d = *state;
     smoe_err err = {0};
-    const smoe_report report = {.frames = d->frame, .frame_count = SAMPLE_FRAMES};
+    const smoe_report report = {
+        .command = "", .title = "", .lead = "", .frames = d->frame, .frame_count = SAMPLE_FRAMES};
     assert_int_equal(smoe_report_write(&report, "/nowhere/report.html", &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "/nowhere/report.html"));
