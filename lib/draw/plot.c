@@ -205,12 +205,12 @@ void smoe_plot_fit(smoe_panel *panel, int log) {
     smoe_plot_range(&panel->y, y[0], y[1], false, true);
 }
 
-void smoe_plot_level(smoe_panel *panel, double height, const char *name) {
+void smoe_plot_level(smoe_panel *panel, double height) {
     smoe_mark *m = smoe_plot_points(panel);
     m->colour = (smoe_colour){SMOE_INK, 0};
     m->dash = 1;
     m->bare = true;
-    snprintf(m->name, sizeof m->name, "%s", name);
+    strcpy(m->name, "reference");
     smoe_plot_add_point(m, panel->x.low, height, 0, false);
     smoe_plot_add_point(m, panel->x.high, height, 0, false);
 }

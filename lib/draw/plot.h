@@ -133,8 +133,9 @@ void smoe_plot_name(smoe_plot_axis *axis, double at, const char *name);
 /* Axes with room around the outermost points and bars, so that they are not on the frame. `log`:
  * the base of that of x; 0: linear. Places with names have a unit each. */
 void smoe_plot_fit(smoe_panel *panel, int log);
-/* After that: a dashed line at this height, from one end of the x axis to the other. */
-void smoe_plot_level(smoe_panel *panel, double height, const char *name);
+/* After that: a dashed line at this height, from one end of the x axis to the other: the
+ * reference. */
+void smoe_plot_level(smoe_panel *panel, double height);
 
 /* The marks that the key names, each name once, in their order: the i-th; NULL past the last. */
 const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i);

@@ -27,8 +27,7 @@ typedef struct figure {
     double *weight;                   /* [groups] scratch */
     size_t references, *reference_of; /* groups that others are compared with; [lines] of each */
     double level;                     /* of the last of them */
-    size_t seeds;                     /* of curves: how many the bars are over; 0: there are none */
-    bool fewer;                       /* some of them are over fewer */
+    size_t seeds, least;              /* that the bars are over, at most and at least */
     size_t images; /* images that the intervals include; 0: intervals are over seeds alone */
 } figure;
 
@@ -158,6 +157,7 @@ static figure figure_open(const smoe_results *r) {
                 .x_metric = SIZE_MAX,
                 .y = SIZE_MAX,
                 .line = SIZE_MAX,
+                .least = SIZE_MAX,
                 .plot = {.title = sweep->figure.title ? sweep->figure.title : sweep->name}};
     f.panel = smoe_plot_panel(&f.plot);
     f.of = smoe_alloc_in(&f.memory, room, sizeof *f.of);
@@ -205,6 +205,11 @@ static double place_of_group(const figure *f, size_t group) {
     return f->numbers ? number_of(f, group, f->x) : NAN;
 }
 
+static void figure_see_seeds(figure *f, size_t seeds) {
+    if (seeds > f->seeds) f->seeds = seeds;
+    if (seeds < f->least) f->least = seeds;
+}
+
 /* A group by itself is a contrast too, over all its seeds: its bar is the interval over seeds and
  * images. */
 static int add_point(figure *f, size_t group, smoe_err *err) {
@@ -213,6 +218,7 @@ static int add_point(figure *f, size_t group, smoe_err *err) {
     all.seen = NULL;
     for (size_t g = 0; g < all.groups; g++) f->weight[g] = g == group;
     if (smoe_contrast_measure(&s, &all, f->weight, f->metric, err)) return -1;
+    figure_see_seeds(f, smoe_measures_stats(f->m, group, f->metric).n);
     double x = f->numbers ? place_of_group(f, group) : figure_rank_of(f, group, f->x);
     if (!isfinite(x)) return 0; /* not measured yet */
     size_t l = figure_line_of(f, group);
@@ -244,20 +250,14 @@ static bool choose_x(figure *f, const char *wish) {
     return f->x != SIZE_MAX;
 }
 
-/* The label, with a description of the bars if there are any: "test top-1 accuracy (95% interval, 3
- * seeds, 2000 images)". */
-static void label_points(const figure *f, char text[SMOE_PLOT_TEXT]) {
-    char buf[SMOE_METRIC_KEY], images[32] = "";
-    const char *label = metric_words(f, f->m->metric[f->metric], buf), *most = "";
-    size_t seeds = 0;
-    for (size_t g = 0; g < f->m->groups; g++) {
-        size_t n = smoe_measures_stats(f->m, g, f->metric).n;
-        if (g && n != seeds) most = "up to ";
-        if (n > seeds) seeds = n;
-    }
+/* The label of y, with a description of the bars if there are any: "test top-1 accuracy (95%
+ * interval, 3 seeds, 2000 images)". */
+static void label_y(const figure *f, const char *metric) {
+    char words[SMOE_METRIC_KEY], images[32] = "";
     if (f->images) snprintf(images, sizeof images, ", %zu images", f->images);
-    snprintf(text, SMOE_PLOT_TEXT, seeds < 2 ? "%s" : "%s (95%% interval, %s%zu seeds%s)", label,
-             most, seeds, images);
+    snprintf(f->panel->y.label, SMOE_PLOT_TEXT,
+             f->seeds < 2 ? "%s" : "%s (95%% interval, %s%zu seeds%s)",
+             metric_words(f, metric, words), f->least < f->seeds ? "up to " : "", f->seeds, images);
 }
 
 /* A single reference is drawn as a dashed line at its height; a line of references is named in the
@@ -313,7 +313,7 @@ static int order_points(const figure *f) {
 static int figure_plot(figure *f, const char *name, int log, bool *drawn, smoe_err *err) {
     f->plot.name = name;
     smoe_plot_fit(f->panel, log);
-    if (has_level(f)) smoe_plot_level(f->panel, f->level, "reference");
+    if (has_level(f)) smoe_plot_level(f->panel, f->level);
     return smoe_plot_draw(&f->plot, f->sweep->dir, f->sweep->figure.width, drawn, err);
 }
 
@@ -328,7 +328,7 @@ static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) 
              f->x != SIZE_MAX      ? column_words(f->sweep->column[f->x], buf)
              : factor_of_x(f) == 1 ? metric_words(f, f->m->metric[f->x_metric], buf)
                                    : "training FLOPs");
-    label_points(f, f->panel->y.label);
+    label_y(f, f->m->metric[f->metric]);
     return figure_plot(f, name, log, drawn, err);
 }
 
@@ -502,9 +502,7 @@ static void add_curve(figure *f, size_t group, const smoe_curves *records, const
         if (isfinite(s.mean))
             smoe_plot_add_point(&f->panel->mark[l], step[k], s.mean, half,
                                 smoe_metric_is_share(name));
-        if (!isfinite(half)) continue;
-        f->fewer |= f->seeds && s.n != f->seeds;
-        if (s.n > f->seeds) f->seeds = s.n;
+        if (isfinite(half)) figure_see_seeds(f, s.n);
     }
 }
 
@@ -516,7 +514,7 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
         sweep->figure.y ? sweep->figure.y : smoe_metrics[SMOE_METRIC_PRECISION].column;
     SMOE_FREED smoe_curves *records = smoe_alloc(sweep->trials, sizeof *records);
     SMOE_FREED char *copy = smoe_alloc_text(text), **name = NULL;
-    char words[SMOE_METRIC_KEY], *rest = copy;
+    char *rest = copy;
     size_t names = 0;
     int status = 0;
     do {
@@ -531,11 +529,8 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     }
     if (!status) status = write_curves(f, records, name, names, err);
     for (size_t g = 0; g < f->m->groups && !status; g++) add_curve(f, g, records, name[0]);
-    metric_words(f, name[0], words);
     snprintf(f->panel->x.label, SMOE_PLOT_TEXT, "%s", smoe_metrics[SMOE_METRIC_STEP].label);
-    snprintf(f->panel->y.label, SMOE_PLOT_TEXT,
-             f->seeds < 2 ? "%s" : "%s (95%% interval, %s%zu seeds)", words,
-             f->fewer ? "up to " : "", f->seeds);
+    label_y(f, name[0]);
     if (!status) status = figure_plot(f, "sweep", 0, drawn, err);
     for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
     return status;
