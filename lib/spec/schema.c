@@ -138,18 +138,13 @@ int smoe_schema_section(const char *section) {
     return -1;
 }
 
-/* "a|b" with another separator. */
-static void schema_join(char *buf, size_t size, const char *choices, const char *separator) {
+/* "a | b" of "a|b". */
+static void put_choices(char *buf, size_t size, const char *choices) {
     size_t used = 0;
-    for (const char *c = choices; *c && used + strlen(separator) + 1 < size; c++) {
-        if (*c != '|') {
-            buf[used++] = *c;
-            continue;
-        }
-        memcpy(buf + used, separator, strlen(separator));
-        used += strlen(separator);
+    for (const char *c = choices; *c && used + 4 < size; c++) {
+        const char *space = *c == '|' ? " " : "";
+        used += (size_t)snprintf(buf + used, size - used, "%s%c%s", space, *c, space);
     }
-    buf[used] = '\0';
 }
 
 const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t size) {
@@ -167,7 +162,7 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
         break;
     case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
     case SMOE_KIND_ENUM:
-    case SMOE_KIND_NAME: schema_join(buf, size, entry->range, " | "); break;
+    case SMOE_KIND_NAME: put_choices(buf, size, entry->range); break;
     case SMOE_KIND_GROUPS:
     case SMOE_KIND_PROMPTS:
     case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", entry->range); break;
