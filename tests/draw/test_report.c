@@ -102,7 +102,7 @@ static const char *tag_end(const char *at) {
 static void test_well_formed(void **state) {
     char *text = sample_tables_page(*state), open[32][16];
     size_t depth = 0, elements = 0;
-    for (const char *at = text; (at = strchr(at, '<')); elements++) {
+    for (const char *at = text; at && (at = strchr(at, '<')); elements++) {
         char name[16] = "", end[24];
         bool close = at[1] == '/';
         if (at[1] == '!') {
@@ -113,7 +113,10 @@ static void test_well_formed(void **state) {
             name[i] = at[1 + close + i];
         if (!*name) fail_msg("a bare '<': %.60s", at);
         const char *after = tag_end(at);
-        if (!after) fail_msg("a tag without its end: %.60s", at);
+        if (!after) {
+            fail_msg("a tag without its end: %.60s", at);
+            break;
+        }
         if (close) {
             if (!depth || strcmp(open[--depth], name))
                 fail_msg("</%s> closes <%s>", name, depth < 32 ? open[depth] : "");
@@ -262,7 +265,7 @@ static uint8_t *bytes_of(json_t *value, size_t *size) {
     const char *text = json_string_value(value);
     size_t length = json_string_length(value);
     assert_int_equal(length % 4, 0);
-    uint8_t *out = malloc(length + 1);
+    uint8_t *out = calloc(length + 1, 1);
     uint32_t bits = 0;
     *size = 0;
     for (size_t i = 0; i < length && text[i] != '='; i++) {
