@@ -35,11 +35,9 @@ static int value_choose(const smoe_schema_entry *entry, const char *text, char *
     const char *nearest = NULL;
     size_t best = SIZE_MAX;
     snprintf(choices, sizeof choices, "%s", entry->range);
-    for (int i = 0; (word = strsep(&rest, "|")); i++)
-        if (!strcmp(word, text)) return i;
-    snprintf(choices, sizeof choices, "%s", entry->range);
-    for (rest = choices; (word = strsep(&rest, "|"));) {
+    for (int i = 0; (word = strsep(&rest, "|")); i++) {
         size_t slips = smoe_text_slips(text, word);
+        if (!slips) return i;
         if (slips >= best) continue;
         best = slips;
         nearest = word;
