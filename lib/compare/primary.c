@@ -171,19 +171,6 @@ int smoe_primary_check(smoe_primary *p, const char *equivalence,
     return check_groups(combinations, p, from, err);
 }
 
-static bool same_text(const char *a, const char *b) {
-    return a && b ? !strcmp(a, b) : a == b;
-}
-
-bool smoe_primary_same(const smoe_sweep_plan *a, const smoe_sweep_plan *b) {
-    bool same = a->primaries == b->primaries && same_text(a->family, b->family);
-    for (size_t i = 0; i < a->primaries && same; i++)
-        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            same &= same_text(*smoe_spec_primary_text(&a->primary[i], part),
-                              *smoe_spec_primary_text(&b->primary[i], part));
-    return same;
-}
-
 char *smoe_primary_name(const smoe_primary *p) {
     if (p->trend)
         return smoe_text_format("slope over %s%s%s", p->trend, p->where ? ", " : "",

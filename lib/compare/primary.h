@@ -45,9 +45,6 @@ int smoe_primary_check(smoe_primary *primary, const char *equivalence,
                        const smoe_combinations *combinations, const char *from,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether two plans have the same primary contrasts. */
-bool smoe_primary_same(const smoe_sweep_plan *a, const smoe_sweep_plan *b);
-
 /* The results of the plan's contrasts, in their order, in a fresh array of plan->primaries; NULL
  * where there are none. `evaluations` may be NULL: then nothing is known of them. */
 int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *plan,

@@ -119,10 +119,12 @@ int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, 
     static const char *const started[] = {"init",    "upcycle", "moments", "partial",
                                           "weights", "grid",    NULL};
     static const char *const evaluated[] = {"evaluate", "checkpoint", NULL};
+    static const char *const stated[] = {"primary", "family", NULL};
     json_auto_t *a = header_json(was), *b = header_json(is);
+    json_auto_t *plan = plan_json(was->plan), *new_plan = plan_json(is->plan);
     const smoe_start *start = &was->start;
     const char *weights = start->choice.weights;
-    if (!smoe_primary_same(&was->plan, &is->plan))
+    if (!members_same(plan, new_plan, stated))
         return smoe_fail(err, SMOE_USAGE,
                          "%s: sweep.primary has changed since this sweep began, with %zu primary "
                          "contrasts; -o DIR chooses another folder",
