@@ -116,6 +116,7 @@ static bool members_same(const json_t *a, const json_t *b, const char *const *ke
 }
 
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    static const char *const columns[] = {"columns", NULL};
     static const char *const started[] = {"init",    "upcycle", "moments", "partial",
                                           "weights", "grid",    NULL};
     static const char *const evaluated[] = {"evaluate", "checkpoint", NULL};
@@ -124,6 +125,11 @@ int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, 
     json_auto_t *plan = plan_json(was->plan), *new_plan = plan_json(is->plan);
     const smoe_start *start = &was->start;
     const char *weights = start->choice.weights;
+    if (!members_same(a, b, columns))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: the keys it sweeps are different (one with a "
+                         "single value is not swept); -o DIR chooses another folder",
+                         was->dir);
     if (!members_same(plan, new_plan, stated))
         return smoe_fail(err, SMOE_USAGE,
                          "%s: sweep.primary has changed since this sweep began, with %zu primary "

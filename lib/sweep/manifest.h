@@ -10,7 +10,7 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
 int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_USAGE says what differs between two sweeps that should be the same. The second function
- * compares only plans, evaluations and the models that trials start from. */
+ * compares only keys, plans, evaluations and the models that trials start from. */
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
                           smoe_err *err) SMOE_MUST_CHECK;
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,

@@ -253,15 +253,7 @@ static void mark_seen(smoe_sweep *sweep, const smoe_sweep *old) {
 
 /* The unchanged trials of the old sweep first, then the new ones, with numbers that continue. */
 static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
-    bool same = sweep->columns == old->columns;
     size_t next = 0;
-    for (size_t c = 0; c < sweep->columns && same; c++)
-        same = !strcmp(sweep->column[c], old->column[c]);
-    if (!same)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: the keys it sweeps are different (one with a "
-                         "single value is not swept); -o DIR chooses another folder",
-                         old->dir);
     if (smoe_manifest_compare_settings(old, sweep, err)) return -1;
     for (size_t k = 0; k < old->trials; k++) {
         if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
