@@ -377,7 +377,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     if (!weights) smoe_heading_spec(&out, spec, options->scan);
     smoe_heading_print(&out, options);
     smoe_progress progress;
-    smoe_progress_open(&progress, options, stderr, NULL);
+    smoe_progress_open(&progress, options, NULL);
     smoe_bench result;
     int status = smoe_bench_run(&result, spec, classes,
                                 &(smoe_bench_options){rounds, weights, bench_show, &progress}, err);

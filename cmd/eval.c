@@ -270,7 +270,7 @@ static void eval_say_files(const smoe_options *options) {
 static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eval *eval,
                         const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
-    smoe_progress_open(&progress, options, stderr, NULL);
+    smoe_progress_open(&progress, options, NULL);
     c->progress = &progress;
     smoe_routing_open(routing, l->model);
     int status = smoe_evaluate(

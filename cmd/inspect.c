@@ -128,7 +128,7 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = x->loaded;
     smoe_loaded *l = &loaded;
     x->loaded = (smoe_loaded){0};
-    smoe_progress_open(&progress, options, stderr, NULL);
+    smoe_progress_open(&progress, options, NULL);
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
     json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;

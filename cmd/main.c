@@ -139,7 +139,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         check_arguments(&options, command, err) || check_which(&options, err) ||
         smoe_options_check(&options, options.args > 1 ? "several" : NULL, err))
         return -1;
-    smoe_progress_open(&scans, &options, stderr, NULL);
+    smoe_progress_open(&scans, &options, NULL);
     options.scan = &scans.scan;
     return runs[command - smoe_commands](&options, err);
 }

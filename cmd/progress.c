@@ -10,8 +10,8 @@ static const double line_after = 10.0;  /* seconds between two plain lines elsew
 static const double first_after = 2.0;  /* before the first one, which tells how long it takes */
 static const double first_shown = 0.5;  /* before the line on a terminal, of data that is read */
 
-static int terminal_width(const smoe_progress *p) {
-    size_t columns = smoe_cmd_screen(p->out).columns;
+static int terminal_width(void) {
+    size_t columns = smoe_cmd_screen(stderr).columns;
     return columns ? (int)columns : 80;
 }
 
@@ -30,26 +30,23 @@ static void progress_join(char *line, size_t size, int width, char piece[][64], 
  * it is a new line. */
 static void progress_show(smoe_progress *p, const char *line) {
     if (p->terminal)
-        fprintf(p->out, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", terminal_width(p) - 1, line,
+        fprintf(stderr, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", terminal_width() - 1, line,
                 p->color ? "\033[0m" : "");
     else
-        fprintf(p->out, "%s\n", line);
-    fflush(p->out);
+        fprintf(stderr, "%s\n", line);
     p->shown = p->terminal;
     p->last = smoe_now();
 }
 
 void smoe_progress_close(smoe_progress *p) {
-    if (p->shown) fputs("\r\033[K", p->out);
-    fflush(p->out);
+    if (p->shown) fputs("\r\033[K", stderr);
     p->shown = false;
 }
 
 /* A line that stays. */
 static void progress_say(smoe_progress *p, const char *line) {
     smoe_progress_close(p);
-    fprintf(p->out, "%s\n", line);
-    fflush(p->out);
+    fprintf(stderr, "%s\n", line);
 }
 
 static bool due(const smoe_progress *p) {
@@ -59,7 +56,7 @@ static bool due(const smoe_progress *p) {
 static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
     SMOE_FREED_BY(smoe_result_free) smoe_result lines = {0};
-    const smoe_paper paper = {.columns = p->terminal ? (size_t)terminal_width(p) : 0, .labels = 10};
+    const smoe_paper paper = {.columns = p->terminal ? (size_t)terminal_width() : 0, .labels = 10};
     if (p->quiet || p->json) return;
     smoe_heading_data(&lines, begin->spec, begin->train, begin->test);
     smoe_heading_model(&lines, begin->spec, begin->model);
@@ -71,8 +68,7 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     else
         smoe_result_line(&lines, "run", "%s, all %zu step%s done", begin->dir,
                          begin->spec->train.steps, SMOE_S(begin->spec->train.steps));
-    smoe_result_print(&lines, p->out, &paper);
-    fflush(p->out);
+    smoe_result_print(&lines, stderr, &paper);
 }
 
 static void progress_on_step(void *user, const smoe_train_status *step) {
@@ -95,7 +91,7 @@ static void progress_on_step(void *user, const smoe_train_status *step) {
     snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
     snprintf(piece[n++], 64, "ends %s", clock);
     snprintf(piece[n++], 64, "lr %.3g", step->lr);
-    progress_join(line, sizeof line, p->terminal ? terminal_width(p) - 1 : (int)sizeof line, piece,
+    progress_join(line, sizeof line, p->terminal ? terminal_width() - 1 : (int)sizeof line, piece,
                   n);
     progress_show(p, line);
 }
@@ -139,16 +135,15 @@ static void on_scan(void *user, size_t done, size_t all, const char *what) {
     p->last = smoe_now() + (p->terminal ? first_shown - redraw_after : first_after - line_after);
 }
 
-void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,
+void smoe_progress_open(smoe_progress *p, const smoe_options *options,
                         const volatile sig_atomic_t *stop) {
-    *p = (smoe_progress){.out = out,
-                         .quiet = options->quiet,
+    *p = (smoe_progress){.quiet = options->quiet,
                          .verbose = options->verbose,
                          .init = options->init,
                          .json = options->json,
                          .lines = !options->quiet && !options->no_progress,
-                         .terminal = smoe_cmd_screen(out).redraws,
-                         .color = smoe_cmd_color(options, out),
+                         .terminal = smoe_cmd_screen(stderr).redraws,
+                         .color = smoe_cmd_color(options, stderr),
                          .last = smoe_now() - line_after + first_after,
                          .stop = stop};
     p->scan = (smoe_scan){.show = on_scan, .user = p};

@@ -9,7 +9,6 @@
 #include "train/trainer.h"
 
 typedef struct smoe_progress {
-    FILE *out;
     bool quiet, verbose, lines, terminal, color, json;
     bool init;            /* weights come from elsewhere: name the optimiser too */
     bool shown;           /* a line without its end is on the terminal */
@@ -21,7 +20,7 @@ typedef struct smoe_progress {
 } smoe_progress;
 
 /* Fills `progress`, whose observer and scan then point at it. stop may be NULL. */
-void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FILE *out,
+void smoe_progress_open(smoe_progress *progress, const smoe_options *options,
                         const volatile sig_atomic_t *stop);
 
 /* "120 of 2000 images": for work without steps. */

@@ -179,7 +179,7 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
     smoe_heading_data(&lines, &job->first.spec, NULL, job->first.set);
     smoe_result_line(&lines, "models", "%zu", job->count);
     smoe_heading_print(&lines, options);
-    smoe_progress_open(&shown, options, stderr, NULL);
+    smoe_progress_open(&shown, options, NULL);
     int status = make_again(job, &how, options, &soup, err);
     smoe_progress_close(&shown);
     if (status && !soup.images) return status;

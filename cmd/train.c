@@ -463,7 +463,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "--find-lr is for one process");
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    smoe_progress_open(&progress, options, stderr, stop);
+    smoe_progress_open(&progress, options, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .comm = options->comm,
