@@ -74,9 +74,10 @@ def class_name(names, value, where):
 def copy(out, split, path, given, number):
     source = pyarrow.parquet.ParquetFile(path)
     image, label, names = columns(source.schema_arrow, given)
+    first = number
     for batch in source.iter_batches(batch_size=256, columns=[image, label]):
         for row in batch.to_pylist():
-            where = f"{path}: row {number}"
+            where = f"{path}: row {number - first}"
             data = row[image]["bytes"] if isinstance(row[image], dict) else row[image]
             if not data:
                 fail(f"{where}: no bytes of an image")

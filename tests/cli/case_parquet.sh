@@ -31,6 +31,9 @@ for out in out.tar none.tar; do
     status 1 python3 "$ROOT/examples/parquet_to_tar.py" $out train= bad.parquet 2>err
     grep -q 'bad.parquet: row 1: neither a JPEG' err || fail "$(cat err)"
 done
+# Rows are counted in each file.
+status 1 python3 "$ROOT/examples/parquet_to_tar.py" none.tar train= train-0.parquet bad.parquet 2>err
+grep -q 'bad.parquet: row 1: neither a JPEG' err || fail "of a second file: $(cat err)"
 # Labels that are no number of a class, and two classes of one name.
 while read -r names label said; do
     python3 - "$names" "$label" <<'END'
