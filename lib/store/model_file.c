@@ -31,14 +31,23 @@ static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **
     return names ? 5 : 4;
 }
 
-/* The names in transformers' configuration beside a file, {"0": "cat", ...}, as a list, also of a
- * file that was converted from it. NULL: there are none, or those that stand for no names,
- * "LABEL_0". */
+/* What a configuration says of the names: {"0": "cat", ...} in transformers, there or a list in
+ * timm. */
+static const json_t *names_said(const json_t *config) {
+    const json_t *of_timm = json_object_get(config, "pretrained_cfg"), *said;
+    if ((said = json_object_get(config, "id2label"))) return said;
+    if ((said = json_object_get(config, "label_names"))) return said;
+    return json_object_get(of_timm, "label_names");
+}
+
+/* The names in the configuration beside a file, as a list, also of a file that was converted from
+ * it. NULL: there are none, or those that stand for no names, "LABEL_0". */
 static json_t *configured_names(const smoe_safetensors *file) {
     const char *kept = smoe_safetensors_metadata(file, CONFIGURED);
     if (kept) return json_loads(kept, 0, NULL);
     json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json");
-    const json_t *names = json_object_get(config, "id2label");
+    const json_t *names = names_said(config);
+    if (json_is_array(names)) return json_deep_copy(names);
     json_t *list = json_array();
     for (size_t k = 0; k < json_object_size(names); k++) {
         char key[24];

@@ -101,6 +101,10 @@ LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safet
 printf '{"id2label": {"1": "bee", "0": "ape"}}' >theirs/config.json
 loss_of() { smoe eval "$1" $zoo 2>/dev/null | grep '^loss'; }
 [ "$(loss_of theirs)" = "$(loss_of brought-run)" ] || fail "names beside a file: $(loss_of theirs), $(loss_of brought-run)"
+for config in '{"label_names": ["ape", "bee"]}' '{"pretrained_cfg": {"label_names": {"0": "ape", "1": "bee"}}}'; do
+    echo "$config" >theirs/config.json
+    [ "$(loss_of theirs)" = "$(loss_of brought-run)" ] || fail "names of timm, $config: $(loss_of theirs), $(loss_of brought-run)"
+done
 # go with the weights
 mkdir moved && status 0 smoe convert theirs moved/again.safetensors -q >/dev/null && status 0 smoe convert moved/again.safetensors moved/model.safetensors --type f32 -q >/dev/null
 [ "$(loss_of moved)" = "$(loss_of brought-run)" ] || fail "names of a converted file: $(loss_of moved), $(loss_of brought-run)"
