@@ -144,7 +144,9 @@ static int prune_loaded(smoe_loaded *l, const smoe_spec *spec, size_t experts,
 /* Without the overrides, which only say where images are from. */
 static int make_spec(smoe_spec *spec, const smoe_loaded *l, size_t experts, smoe_err *err) {
     const char *text = smoe_safetensors_metadata(l->file, "smoe.spec");
-    if (!text) return smoe_fail(err, SMOE_USAGE, "%s: has no spec of smoe", l->path);
+    if (!text)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: has no spec in its metadata, which --experts changes", l->path);
     return smoe_prune_spec(spec, &l->spec, text, experts, err);
 }
 

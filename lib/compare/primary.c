@@ -127,8 +127,8 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
     if (!smoe_metric_is_measured(p->measure) ||
         smoe_metric_of_column(p->measure, NULL) ==
             (evaluated ? SMOE_METRIC_LOSS : SMOE_METRIC_EVALUATION_LOSS))
-        return smoe_fail(err, SMOE_USAGE, "%s: measure: '%s' is not measured%s", from, p->measure,
-                         evaluated ? " of evaluations" : "");
+        return smoe_fail(err, SMOE_USAGE, "%s: measure: '%s' is not a measured column of %s.csv",
+                         from, p->measure, evaluated ? "evaluations" : "results");
     return 0;
 }
 
@@ -143,13 +143,14 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     size_t n = primary_weigh(weight, r, p);
     if (n == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: several rows could be the reference of one; name all keys that "
-                         "change together",
+                         "%s: a row has several possible references; name all keys that change "
+                         "together",
                          from);
     if (!n && p->trend)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: no rows with three positive numbers that differ in %s alone", from,
-                         p->trend);
+                         "%s: a trend needs three rows that differ in %s alone, with positive "
+                         "numbers there",
+                         from, p->trend);
     if (n) return 0;
     bool some = any_row(r, p->row);
     return smoe_fail(err, SMOE_USAGE, "%s: no row has %s%s", from,

@@ -138,7 +138,8 @@ int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
                 "%s: '%s' is not a margin: a positive number, or METRIC=NUMBER separated by commas",
                 from, text);
         if (metric && !smoe_metric_is_measured(metric))
-            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not measured", from, metric);
+            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not a measured column of results.csv",
+                             from, metric);
     }
     return 0;
 }

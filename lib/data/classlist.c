@@ -27,7 +27,8 @@ static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *er
     snprintf(text, sizeof text, "%llu", number);
     if (l->names) return mixed(l, text, err);
     if (number >= MOST_CLASSES)
-        return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST_CLASSES);
+        return smoe_fail(err, SMOE_DATA, "class %llu: the number of a class must be below %d",
+                         number, MOST_CLASSES);
     l->numbered = true;
     classlist_add(l, (uint32_t)number);
     return 0;

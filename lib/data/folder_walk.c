@@ -142,8 +142,8 @@ int smoe_dataset_outside(const smoe_spec *spec, const char *folder, smoe_err *er
     bool loose = spec->data.holdout > 0 || spec->data.labels; /* images may lie anywhere */
     if (!within || (!loose && listing_cut(there + n + (there[n] == '/')).split == SPLITS)) return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s is in the data, which would get the images that are written there; -o DIR "
-                     "names another folder",
+                     "%s is inside the data set, and the images written there would become part of "
+                     "it; -o DIR names another folder",
                      folder);
 }
 

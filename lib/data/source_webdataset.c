@@ -199,7 +199,7 @@ static int no_text(const store *s, const json_t *object, const json_error_t *bad
     if (!object)
         return smoe_fail(err, SMOE_DATA, "json: %s",
                          smoe_text_shown(bad->text, shown, sizeof shown));
-    return smoe_fail(err, SMOE_DATA, "json: no text %s", s->field);
+    return smoe_fail(err, SMOE_DATA, "json: no text in its field %s", s->field);
 }
 
 /* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
@@ -233,16 +233,19 @@ static int complaint(const store *s, smoe_err *err) {
                          s->twice);
     if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, jpe, jfif, png, webp)");
     if (x->image_size > SMOE_MOST_IMAGE_BYTES)
-        return smoe_fail(err, SMOE_DATA, "the image is too large");
+        return smoe_fail(err, SMOE_DATA, "the image has %llu bytes, at most %d are accepted",
+                         (unsigned long long)x->image_size, SMOE_MOST_IMAGE_BYTES);
     if (s->no_class.code) {
-        const char *where = s->labels ? "the table" : s->label_field ? "json" : "cls";
+        const char *where = s->labels ? "data.labels" : s->label_field ? "json" : "cls";
         return smoe_fail(err, s->no_class.code, "%s (%s)", s->no_class.text, where);
     }
     if (s->captions && !x->text)
         return smoe_fail(err, SMOE_DATA, "no caption (%s)", s->field ? "json" : "txt");
     if (s->captions && s->field) {
         char caption[SMOE_CAPTION];
-        if (x->text_size > JSON_BYTES) return smoe_fail(err, SMOE_DATA, "the json is too large");
+        if (x->text_size > JSON_BYTES)
+            return smoe_fail(err, SMOE_DATA, "the json has %llu bytes, at most %d are accepted",
+                             (unsigned long long)x->text_size, (int)JSON_BYTES);
         smoe_caption_choice last = {.which = SIZE_MAX};
         if (read_caption(s, x, &last, caption, sizeof caption, err)) return -1;
     }

@@ -72,8 +72,8 @@ static void check_fewshot(smoe_reading *reading, const char *key, const smoe_ser
         absent += series->item[i] == none;
     }
     if (given < n && absent < n)
-        clash(reading, KEYS(key), "%g means the numbers of data, but only for all channels at once",
-              none);
+        clash(reading, KEYS(key),
+              "%g stands for the value of data; give it for all channels or for none", none);
 }
 
 static void check_model(smoe_reading *reading) {

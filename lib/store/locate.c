@@ -55,8 +55,8 @@ static const struct {
     {"<!", 2, NULL, "an HTML page, perhaps of a failed download"},
     {"<html", 5, NULL, "an HTML page, perhaps of a failed download"},
     {"{\"", 2, ".safetensors", "JSON text, perhaps of a failed download"},
-    {NULL, 0, ".yaml", "a spec: `smoe train %s` trains it; evaluate the run"},
-    {NULL, 0, ".yml", "a spec: `smoe train %s` trains it; evaluate the run"},
+    {NULL, 0, ".yaml", "a spec: `smoe train %s` trains it; give the run that it writes"},
+    {NULL, 0, ".yml", "a spec: `smoe train %s` trains it; give the run that it writes"},
 };
 
 /* Reads the first 9 bytes of a file (a length, and one byte more), or as many as it has; fewer than

@@ -124,7 +124,7 @@ static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     if (!model || smoe_safetensors_open(&file, model, err)) return -1;
     const char *text = smoe_safetensors_metadata(file, "smoe.spec");
-    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
+    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec to restore spec.yaml from", model);
     if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = model, .folder = dir}, NULL,
                         0, err))
         return -1;

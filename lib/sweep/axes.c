@@ -140,7 +140,8 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
             SMOE_FREED char *assign = smoe_text_format("%s=%s", key, value);
             for (size_t p = 0; p < axis->points; p++)
                 if (!strcmp(axis->point[p].value[0], value))
-                    return smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", text);
+                    return smoe_fail(err, SMOE_USAGE, "override %s: %s is given twice", text,
+                                     value);
             smoe_axis_add(axis, (const char *const[]){value}, (const char *const[]){assign},
                           started ? 0 : 1);
             if (!*end) break;
@@ -170,8 +171,8 @@ static int ablate_unknown(const char *name, smoe_err *err) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
     int nearest = smoe_text_nearest(name, known, SMOE_ROUTERS + 1);
     return smoe_fail(err, SMOE_USAGE, "--routers: no router '%s'%s%s%s", name,
-                     nearest < 0 ? "" : "; did you mean '", nearest < 0 ? "" : known[nearest],
-                     nearest < 0 ? "" : "'?");
+                     nearest < 0 ? "; `smoe help router` lists them" : "; did you mean '",
+                     nearest < 0 ? "" : known[nearest], nearest < 0 ? "" : "'?");
 }
 
 /* A line of the table as overrides. */

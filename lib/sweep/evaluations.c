@@ -143,7 +143,9 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
     *err = (smoe_err){0};
     if (evaluations_check_keys(axes, err)) return -1;
     if (!smoe_axes_product(&sweep->evaluate, axes, MOST_POINTS))
-        return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
+        return smoe_fail(err, SMOE_USAGE,
+                         "more than %d evaluations of a cell; give fewer values under evaluate",
+                         MOST_POINTS);
     return check_points(sweep, err);
 }
 

@@ -144,7 +144,10 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     *sweep = (smoe_sweep){.seed = SIZE_MAX};
     *err = (smoe_err){0};
     if (!smoe_axes_product(&all, axes, MOST_TRIALS))
-        return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_TRIALS);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "more than %d cells; give fewer values, or divide them over several sweeps",
+            MOST_TRIALS);
     sweep->trial = smoe_alloc(all.points + 1, sizeof *sweep->trial);
     sweep->column = smoe_texts_copy((const char *const *)all.column, all.columns);
     sweep->columns = all.columns;
@@ -168,7 +171,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     if (!status && !(sweep->skipped && !skip)) status = idles_judge(sweep, &idle, text->label, err);
     free(idle.item);
     if (status || (sweep->skipped && !skip)) return -1;
-    if (!sweep->trials) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
+    if (!sweep->trials) return smoe_fail_more(err, SMOE_USAGE, "no valid combination is left");
     return check_distinct(sweep, err);
 }
 

@@ -553,9 +553,10 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
             smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
-    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
-                     may_set ? "a swept key" : "measured; what is: ",
-                     may_set && may_measure ? ", nor measured; what is: " : "",
+    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is %s%s", axis, name,
+                     !may_measure ? "not a swept key"
+                     : may_set ? "neither a swept key nor a measured column; these are measured: "
+                               : "not a measured column; these are: ",
                      may_measure ? known : "");
 }
 
@@ -566,8 +567,8 @@ static int check_curves(const char *text, smoe_err *err) {
     for (char *rest = copy, *name; (name = strsep(&rest, ","));)
         if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
             return smoe_fail(err, SMOE_USAGE,
-                             "the figure's y: '%s' is neither measured nor recorded during "
-                             "training; smoe-run(5) lists what is",
+                             "the figure's y: '%s' is neither a measured column nor a metric that "
+                             "training records; smoe-sweep(1) and smoe-run(5) list them",
                              name);
     return 0;
 }
@@ -607,10 +608,10 @@ int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     if (!knows(r, wish->x, true, true) || !knows(r, cells ? colour : wish->y, true, false) ||
         !knows(r, wish->line, false, true))
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: the figure cannot have x %s, y %s, line %s: x is a column of "
-                         "results.csv or evaluations.csv, y a measured one, line one that is set",
-                         r->sweep->dir, wish->x ? wish->x : "(any)", wish->y ? wish->y : "(any)",
-                         wish->line ? wish->line : "(any)");
+                         "%s: the figure cannot have x %s, y %s, line %s: x must be a column of "
+                         "results.csv or evaluations.csv, y a measured one, line a swept key",
+                         r->sweep->dir, wish->x ? wish->x : "(default)",
+                         wish->y ? wish->y : "(default)", wish->line ? wish->line : "(default)");
     if (figure_draw(r, wish, "sweep", drawn, err)) return -1;
     if (r->evaluations && figure_draw(r->evaluations, wish, "evaluations", &also, err)) return -1;
     *drawn = *drawn && also;

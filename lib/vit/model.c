@@ -69,7 +69,9 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
         const smoe_group *group = &groups->group[k];
         if (matches_row(group, params) || matches_other(group, &m->spec)) continue;
         char place[256];
-        return smoe_fail(err, SMOE_USAGE, "%s: train.optimizer.groups: no tensor matches \"%s\"",
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: train.optimizer.groups: no tensor matches \"%s\"; smoe-checkpoint(5) "
+                         "lists their names",
                          smoe_group_place(&m->spec, group, place, sizeof place), group->match);
     }
     for (size_t i = 0; i < params->count; i++) {

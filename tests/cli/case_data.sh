@@ -39,7 +39,7 @@ mkdir bare/all && mv bare/1.png bare/all/ && status 0 smoe data photos --against
 status 0 smoe train tiny.yaml -q train.steps=1 data.source=image-folder data.path=photos data.limit=0 train.batch_size=2 eval.fewshot.shots=[] -o run >/dev/null
 refused() {
     status 2 "$@" >/dev/null 2>err
-    grep -q ' is in the data' err || fail "$*: $(cat err)"
+    grep -q ' is inside the data set' err || fail "$*: $(cat err)"
 }
 refused smoe data photos -o ./photos/../photos/train
 refused smoe data photos/train data.holdout=0.5 -o photos/train/new/seen

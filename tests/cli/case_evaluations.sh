@@ -129,4 +129,4 @@ status 0 smoe sweep --status whole --x train_exaflop --y dropped >/dev/null 2>er
 grep -q "set xlabel 'training FLOPs'" whole/sweep.gp && grep -q "set ylabel 'share of test tokens dropped" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
 grep -q "^set xtics norotate ('125 M' 125000000, '130 M' 130000000, " whole/sweep.gp || fail "one cost for all: $(grep xtics whole/sweep.gp)"
 status 2 smoe sweep --status whole --x nothing >/dev/null 2>err
-grep -q "the figure's x: 'nothing' is not a swept key, nor measured" err || fail "$(cat err)"
+grep -q "the figure's x: 'nothing' is neither a swept key nor a measured column" err || fail "$(cat err)"

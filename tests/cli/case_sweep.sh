@@ -212,7 +212,7 @@ grep -q 'boxxyerror' front/sweep.gp || fail "no cells in the figure"
 status 2 smoe sweep --status front --x params --y model.moe.experts -q 2>err
 grep -q "the figure's x: 'params' is not a swept key" err || fail "$(cat err)"
 status 2 smoe sweep --status front --y model.moe.experts:speed -q 2>err
-grep -q "the figure's colour: 'speed' is not measured" err || fail "$(cat err)"
+grep -q "the figure's colour: 'speed' is not a measured column" err || fail "$(cat err)"
 # empty places of buffers cost nothing that is computed, in cells and in evaluations, as smoe cost says
 status 0 smoe sweep tiny.yaml model.moe.router=tokens-choice model.moe.capacity=1,4 --seeds 0 train.steps=4 -q -o places >/dev/null
 status 0 smoe sweep places/*capacity=4* model.moe.capacity=1,4 -q -o emptier >/dev/null

@@ -283,7 +283,8 @@ static void margins_decide(void **state) {
         assert_non_null(strstr(err.text, "--equivalence: '"));
     }
     assert_int_equal(smoe_sweep_set_equivalence(&sweep, "beauty=1", "--equivalence", &err), -1);
-    assert_string_equal(err.text, "--equivalence: 'beauty' is not measured");
+    assert_string_equal(err.text,
+                        "--equivalence: 'beauty' is not a measured column of results.csv");
     smoe_sweep_free(&sweep);
 }
 

@@ -166,10 +166,10 @@ static void mistakes_are_named(void **state) {
          "margin: goes with expect: equivalent"},
         {"{row: model.moe.router=soft, reference: model.moe.router=uniform, expect: lower, "
          "measure: beauty}",
-         "measure: 'beauty' is not measured"},
+         "measure: 'beauty' is not a measured column of results.csv"},
         {"{row: evaluate.eval.split=test, reference: evaluate.eval.split=train, expect: lower, "
          "measure: test_loss}",
-         "measure: 'test_loss' is not measured of evaluations"},
+         "measure: 'test_loss' is not a measured column of evaluations.csv"},
         {"{row: router=soft, reference: model.moe.router=uniform, expect: lower}",
          "'router' is not KEY=VALUE with a swept key"},
         {"{row: model.moe.router, reference: model.moe.router=uniform, expect: lower}",
@@ -180,10 +180,11 @@ static void mistakes_are_named(void **state) {
          "no row has model.moe.router=dense"},
         {"{row: model.moe.router=soft, reference: 'model.moe.router=uniform,model.moe.experts=*', "
          "expect: lower}",
-         "several rows could be the reference of one; name all keys that change together"},
+         "a row has several possible references; name all keys that change together"},
         {"{trend: model.moe.k, expect: rising}", "trend: 'model.moe.k' is not swept"},
         {"{trend: model.moe.router, expect: rising}",
-         "no rows with three positive numbers that differ in model.moe.router alone"},
+         "a trend needs three rows that differ in model.moe.router alone, with positive numbers "
+         "there"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1000], want[200];

@@ -180,10 +180,10 @@ static void captions_in_json(void **state) {
     static const struct {
         const char *json, *what;
     } bad[] = {{"{\"words\": \"x\"", "a/1: json: "},
-               {"[\"words\"]", "a/1: json: no text words"},
-               {"{\"Words\": \"x\"}", "a/1: json: no text words"},
-               {"{\"words\": null}", "a/1: json: no text words"},
-               {"{\"words\": {\"words\": \"x\"}}", "a/1: json: no text words"},
+               {"[\"words\"]", "a/1: json: no text in its field words"},
+               {"{\"Words\": \"x\"}", "a/1: json: no text in its field words"},
+               {"{\"words\": null}", "a/1: json: no text in its field words"},
+               {"{\"words\": {\"words\": \"x\"}}", "a/1: json: no text in its field words"},
                {"{\"words\": \"a\\u0000b\"}", "a/1: json: "},
                {"", "a/1: json: "}};
     shards s;
@@ -256,12 +256,13 @@ static void classes_of_samples(void **state) {
     };
     static const struct {
         const char *label, *member, *what;
-    } bad[] = {{"cls", ",", "a/1: no class (cls)"},
-               {"cls", "cat", "a/1: the class cat is not a number, but others are (cls)"},
-               {"cls", "10000000", "a/1: class 10000000, must be below 10000000"},
-               {"json", "[[0]]", "a/1: no class (json)"},
-               {"json", "{", "a/1: damaged class (json)"},
-               {"json.tags", "{}", "a/1: no tags (json)"}};
+    } bad[] = {
+        {"cls", ",", "a/1: no class (cls)"},
+        {"cls", "cat", "a/1: the class cat is not a number, but others are (cls)"},
+        {"cls", "10000000", "a/1: class 10000000: the number of a class must be below 10000000"},
+        {"json", "[[0]]", "a/1: no class (json)"},
+        {"json", "{", "a/1: damaged class (json)"},
+        {"json.tags", "{}", "a/1: no tags (json)"}};
     shards s;
     size_t size;
     uint8_t *png = picture(4, &size);
@@ -360,7 +361,7 @@ static void several_captions(void **state) {
     for (size_t k = 0; k < 2; k++) {
         const datafile file[] = {{"1.png", png, size}, {"1.json", bad[k], strlen(bad[k])}};
         write_shard(&s, "train.tar", file, 2);
-        datafiles_refused(&s.spec, "train", SMOE_DATA, "1: json: no text c", NULL);
+        datafiles_refused(&s.spec, "train", SMOE_DATA, "1: json: no text in its field c", NULL);
     }
     free(png);
     scratch_remove(&s.dir);

@@ -160,7 +160,7 @@ static void the_command_line_beats_the_section(void **state) {
     char *same[] = {"train.steps=1,2, 1"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, same, 1, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_string_equal(err.text, "override train.steps=1,2, 1: a value is given twice");
+    assert_string_equal(err.text, "override train.steps=1,2, 1: 1 is given twice");
     smoe_axes_free(&axes);
     smoe_spec_free(&s);
 }

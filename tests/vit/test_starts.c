@@ -206,10 +206,12 @@ static void patterns_match_somewhere(void **state) {
         start(&s, keys);
         finish(&s);
     }
-    refused(SOFT GROUPS("{\"match\":\"*.fi\"}"),
-            "override: train.optimizer.groups: no tensor matches \"*.fi\"");
+    refused(SOFT GROUPS("{\"match\":\"*.fi\"}"), "override: train.optimizer.groups: no tensor "
+                                                 "matches \"*.fi\"; smoe-checkpoint(5) lists their "
+                                                 "names");
     refused(SOFT GROUPS("{\"match\":\"cls_token\"}"), /* of another head */
-            "override: train.optimizer.groups: no tensor matches \"cls_token\"");
+            "override: train.optimizer.groups: no tensor matches \"cls_token\"; "
+            "smoe-checkpoint(5) lists their names");
     refused(SOFT GROUPS("{\"match\":\"*\",\"frozen\":true}"),
             "train.optimizer.groups: all tensors are frozen, nothing is trained");
 }
