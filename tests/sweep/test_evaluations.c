@@ -264,7 +264,8 @@ static void a_metric_on_the_x_axis(void **state) {
     sweep.figure.y = strdup("nothing");
     assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "the figure cannot have x train_s, y nothing, line (default)"));
+    assert_non_null(
+        strstr(err.text, "the figure cannot have x train_s, y nothing, line (default)"));
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }
