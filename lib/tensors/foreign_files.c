@@ -129,7 +129,7 @@ static int npy_read(foreign *f, const member *m, smoe_err *err) {
     for (size_t i = 0; !wrong && i < SMOE_COUNT(types); i++)
         if (!strcmp(h.dtype, types[i].descr)) p.type = types[i].word;
     if (p.type) p.bytes = smoe_type_bytes(p.type);
-    if (!wrong && !p.type) wrong = "the type of its elements";
+    if (!wrong && !p.type) wrong = SMOE_NPY_TYPE;
     if (wrong) return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", wrong);
     size_t left = m->size - h.from;
     memcpy(p.dim, h.dim, sizeof p.dim);

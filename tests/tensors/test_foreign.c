@@ -1037,7 +1037,7 @@ static void hostile_arrays(void **state) {
     static const struct {
         const char *dict, *word;
     } rows[] = {
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "the type of its elements"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "save array.astype('<f4')"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "the type of its elements"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "the type"},
         {"{'descr': '<f4', 'shape': (2,), }", "its shape"},
