@@ -126,11 +126,15 @@ static void put_gelu(implied *x, const char *from, const char *name) {
     if (name) put_other(x, from, "that its MLPs have the function ", name);
 }
 
-static void put_pixels(implied *x, const char *from, const char *key, const json_t *list) {
-    if (json_array_size(list) == 3)
-        implied_put(x, from, key, "[%.8g, %.8g, %.8g]", json_number_value(json_array_get(list, 0)),
-                    json_number_value(json_array_get(list, 1)),
-                    json_number_value(json_array_get(list, 2)));
+/* Values of channels, one for each or one for all, as (value + add)/by. */
+static void put_pixels(implied *x, const char *from, const char *key, const json_t *said,
+                       double add, double by) {
+    double v[3];
+    for (size_t i = 0; i < 3; i++)
+        v[i] = (json_number_value(json_is_array(said) ? json_array_get(said, i) : said) + add) / by;
+    if (json_array_size(said) == 3)
+        implied_put(x, from, key, "[%.8g, %.8g, %.8g]", v[0], v[1], v[2]);
+    if (json_is_number(said)) implied_put(x, from, key, "%.8g", v[0]);
 }
 
 /* The names of filters that are read here. */
@@ -149,8 +153,8 @@ static void put_fit(implied *x, const char *from, const char *name) {
 
 /* What timm and open_clip say about pixels in the same words. */
 static void put_pictures(implied *x, const char *from, const json_t *data) {
-    put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
-    put_pixels(x, from, "data.std", json_object_get(data, "std"));
+    put_pixels(x, from, "data.mean", json_object_get(data, "mean"), 0, 1);
+    put_pixels(x, from, "data.std", json_object_get(data, "std"), 0, 1);
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
 }
 
@@ -288,6 +292,22 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
     put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
 
+/* transformers computes (x f + o - mean)/std from a byte x: f is 1/255, or another factor, or 1
+ * without do_rescale; o is 0, or -1 with rescale_offset; without do_normalize, mean is 0 and std 1.
+ * Here it is (x/255 - m)/s, so m = (mean - o)/(255 f) and s = std/(255 f). */
+static void put_normalized(implied *x, const json_t *config, const char *from) {
+    const json_t *mean = json_object_get(config, "image_mean"),
+                 *std = json_object_get(config, "image_std");
+    json_auto_t *zero = json_real(0), *one = json_real(1);
+    double factor = json_number_value(json_object_get(config, "rescale_factor"));
+    bool whole = json_is_false(json_object_get(config, "do_rescale"));
+    bool offset = !whole && json_is_true(json_object_get(config, "rescale_offset"));
+    double by = whole ? 255 : factor > 0 ? 255 * factor : 1;
+    if (json_is_false(json_object_get(config, "do_normalize"))) mean = zero, std = one;
+    put_pixels(x, from, "data.mean", mean, offset, by);
+    put_pixels(x, from, "data.std", std, 0, by);
+}
+
 static void put_processor(implied *x, const json_t *config, const char *from) {
     const json_t *edge = smoe_json_at(config, "size.shortest_edge");
     const json_t *side = smoe_json_at(config, "crop_size.height");
@@ -297,8 +317,7 @@ static void put_processor(implied *x, const json_t *config, const char *from) {
         put_fit(x, from, "squash"); /* it resizes to both, and crops nothing */
     if (json_is_integer(edge) && json_integer_value(edge) > 0)
         put_share(x, from, json_number_value(side) / json_number_value(edge));
-    put_pixels(x, from, "data.mean", json_object_get(config, "image_mean"));
-    put_pixels(x, from, "data.std", json_object_get(config, "image_std"));
+    put_normalized(x, config, from);
 }
 
 static const struct {

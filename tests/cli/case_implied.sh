@@ -58,6 +58,19 @@ grep -q 'config.json beside it says model.head=gap, and the spec has token' err 
 printf '{"size": {"height": 224, "width": 224}, "resample": 3}' >saved/preprocessor_config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  fit: squash  # preprocessor_config.json' out && grep -qx '  resize: bicubic  # preprocessor_config.json' out || fail "$(cat out)"
+# How pixels become numbers: (x f + o - mean)/std of transformers as (x/255 - m)/s.
+while IFS='|' read -r config mean std; do
+    printf '%s' "$config" >saved/preprocessor_config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    grep -qxF "  mean: $mean  # preprocessor_config.json" out && grep -qxF "  std: $std  # preprocessor_config.json" out || fail "$config: $(cat out)"
+done <<'END'
+{"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4], "rescale_factor": 0.00392156862745098}|[0.4, 0.5, 0.6]|[0.2, 0.3, 0.4]
+{"image_mean": 0.4, "image_std": 0.2}|0.4|0.2
+{"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4], "do_normalize": false}|0|1
+{"image_mean": [102, 127.5, 153], "image_std": [51, 51, 51], "do_rescale": false}|[0.4, 0.5, 0.6]|[0.2, 0.2, 0.2]
+{"image_mean": [0.4, 0.4, 0.4], "image_std": [0.2, 0.2, 0.2], "rescale_factor": 0.00784313725490196}|[0.2, 0.2, 0.2]|[0.1, 0.1, 0.1]
+{"image_mean": [0, 0, 0], "image_std": [1, 1, 1], "rescale_factor": 0.00784313725490196, "rescale_offset": true}|[0.5, 0.5, 0.5]|[0.5, 0.5, 0.5]
+END
 rm saved/preprocessor_config.json
 for mode in squash:squash border:'border  # config.json, with the colour of its mean'; do
     printf '{"architecture": "vit_base_patch16_224", "pretrained_cfg": {"crop_mode": "%s", "crop_pct": 0.9}}' "${mode%%:*}" >saved/config.json
