@@ -203,7 +203,7 @@ grep -q "no cell has records of 'blocks.0/router/scale' during training" err || 
 status 2 smoe sweep --status front --x step --y blocks.9/router/scale -q 2>err
 grep -q "no cell has records of 'blocks.9/router/scale' during training" err || fail "$(cat err)"
 status 2 smoe sweep --status front --x step --y test_los -q 2>err
-grep -q "the figure's y: 'test_los' is neither measured nor recorded" err || fail "$(cat err)"
+grep -q "the figure's y: 'test_los' is neither a measured column nor a metric that training records" err || fail "$(cat err)"
 # a heat map over two swept keys
 status 0 smoe sweep --status front --x train.steps --y model.moe.experts:train_exaflop -q >/dev/null
 [ "$(cut -d, -f 1-5 front/sweep_cells.csv | tr '\n' ' ')" = 'run,column,row,train.steps,model.moe.experts ,0,0,4,2 ,0,1,4,4 ,1,0,8,2 ,1,1,8,4 ' ] || fail "$(cat front/sweep_cells.csv)"
