@@ -1,5 +1,6 @@
 /* The classes of samples, as they are read; see classlist.h. */
 #include "data/classlist.h"
+#include "base/json.h"
 
 #include <ctype.h>
 #include <search.h>
@@ -101,6 +102,11 @@ int smoe_classlist_json(smoe_classlist *l, const json_t *value, smoe_err *err) {
     for (size_t i = 0; i < json_array_size(value) && !status; i++) {
         const json_t *item = json_array_get(value, i);
         status = json_is_array(item) ? nothing(err) : smoe_classlist_json(l, item, err);
+    }
+    if (!json_is_array(value)) {
+        SMOE_FREED char *text = smoe_json_dump(value, 0);
+        return smoe_fail(err, SMOE_DATA,
+                         "%.40s is no class: write a whole number from 0, or a name", text);
     }
     return status || l->count > before ? status : nothing(err);
 }

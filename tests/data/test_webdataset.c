@@ -261,6 +261,9 @@ static void classes_of_samples(void **state) {
         {"cls", "cat", "a/1: the class cat is not a number, but others are (cls)"},
         {"cls", "10000000", "a/1: class 10000000: the number of a class must be below 10000000"},
         {"json", "[[0]]", "a/1: no class (json)"},
+        {"json", "2.0", "a/1: 2.0 is no class: write a whole number from 0, or a name (json)"},
+        {"json", "[1, null]", "a/1: null is no class"},
+        {"json", "-1", "a/1: -1 is no class"},
         {"json", "{", "a/1: damaged class (json)"},
         {"json.tags", "{}", "a/1: no tags (json)"}};
     shards s;
