@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "data/dataset_source.h"
 
+#include <uninorm.h>
+
 /* ---- images ---------------------------------------------------------------------------------- */
 
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep) {
@@ -233,9 +235,24 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
                                left == 1 ? " is" : "s are", set->images);
 }
 
+static bool is_ascii(const char *text) {
+    while (*text && (unsigned char)*text < 0x80) text++;
+    return !*text;
+}
+
+/* Whether two names have the same letters: libarchive composes accented ones in names of zip
+ * archives and pax tars (Unicode's NFC), and in those of folders they may be decomposed. */
+static bool same_letters(const char *a, const char *b) {
+    int order = 1;
+    if (is_ascii(a) || is_ascii(b)) return !strcmp(a, b);
+    return !u8_normcmp((const uint8_t *)a, strlen(a), (const uint8_t *)b, strlen(b), UNINORM_NFC,
+                       &order) &&
+           !order;
+}
+
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count) {
     bool same = count == set->named;
-    for (size_t k = 0; same && k < count; k++) same = !strcmp(set->class_name[k], name[k]);
+    for (size_t k = 0; same && k < count; k++) same = same_letters(set->class_name[k], name[k]);
     return !same && has_names(name, count) && has_names(set->class_name, set->named);
 }
 
@@ -243,6 +260,8 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
 static uint32_t kept_number_of(const char *class, char *const *name, size_t count, size_t from) {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(name[(from + i) % count], class)) return (uint32_t)((from + i) % count);
+    for (size_t i = 0; i < count; i++)
+        if (same_letters(name[i], class)) return (uint32_t)i;
     return UINT32_MAX;
 }
 
