@@ -1,5 +1,6 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
+#include "base/stop.h"
 #include "data/scan.h"
 #include "vit/model.h"
 
@@ -85,30 +86,39 @@ static void add_prediction(smoe_result *result, const predictor *x, const char *
     }
 }
 
+/* Images that cannot be read are passed over; a request to stop, or anything else that fails, ends
+ * the work, and its code is that of the failure. */
+static int predict_all(smoe_result *result, predictor *x, const smoe_options *options,
+                       const volatile sig_atomic_t *stop, smoe_err *err) {
+    size_t images = options->args - 1, i = 0;
+    bool over = false;
+    *err = (smoe_err){0};
+    smoe_scan_begin(options->scan);
+    for (; i < images && !over && !*stop; i++) {
+        const char *path = options->arg[i + 1];
+        smoe_err why = {0};
+        over = smoe_scan_at(options->scan, i + 1, images, "images read", &why) ||
+               (predict_one(x, path, &why) && why.code != SMOE_DATA);
+        if (!why.code) add_prediction(result, x, path);
+        for (char *rest = why.text, *line; why.code && (line = strsep(&rest, "\n"));)
+            smoe_fail_more(err, why.code, "%s", line);
+        if (over) err->code = why.code;
+    }
+    if (i < images && *stop) {
+        smoe_fail_more(err, SMOE_STOPPED, "stopped on request after %zu of %zu images", i, images);
+        err->code = SMOE_STOPPED;
+    }
+    return smoe_scan_end(options->scan, err->code ? -1 : 0);
+}
+
 int cmd_predict(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(predictor_free) predictor x = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (predictor_open(&x, options, err)) return -1;
+    const volatile sig_atomic_t *stop = smoe_stop_catch();
+    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_fact_text(&result, "checkpoint", x.path);
     smoe_result_list(&result, "images");
-    smoe_scan_begin(options->scan);
-    int status = 0;
-    smoe_err unread = {0};
-    for (size_t i = 1; i < options->args && !status; i++) {
-        smoe_err why = {0};
-        status = smoe_scan_at(options->scan, i, options->args - 1, "images read", err);
-        if (status) break;
-        if (!predict_one(&x, options->arg[i], &why)) {
-            add_prediction(&result, &x, options->arg[i]);
-        } else if (why.code == SMOE_DATA) {
-            for (char *rest = why.text, *line; (line = strsep(&rest, "\n"));)
-                smoe_fail_more(&unread, SMOE_DATA, "%s", line);
-        } else {
-            *err = why;
-            status = -1;
-        }
-    }
-    if (smoe_scan_end(options->scan, status)) return -1;
-    if (unread.code) *err = unread;
-    return smoe_cmd_emit_anyway(&result, unread.code ? -1 : 0, options, err);
+    int status = predict_all(&result, &x, options, stop, err);
+    return smoe_cmd_emit_anyway(&result, status, options, err);
 }

@@ -49,3 +49,33 @@ foreign 'II*\0' a.tiff TIFF "smoe predict: ImageMagick converts it to PNG: conve
 foreign 'GIF89a' "my photos/gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/gif[0]' 'my photos/gif.png'"
 foreign 'GIF89a' "my photos/it's.gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/it'\\''s.gif[0]' 'my photos/it'\\''s.png'"
 foreign 'BM' a.bmp BMP "smoe predict: ImageMagick converts it to PNG: convert 'a.bmp[0]' a.png"
+
+# Logits that are not finite end the work, after the images before them: weights so large that white overflows and grey does not.
+command -v python3 >/dev/null || exit 0
+python_png - <<'END'
+import json, struct, png
+png.write("grey.png", 16, 3, lambda x, y, c: 128)
+png.write("white.png", 16, 3, lambda x, y, c: 255)
+png.write("slow.png", 1000, 3, lambda x, y, c: 128)
+data = bytearray(open("alone.safetensors", "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+first = json.loads(data[8:8 + size])["patch_embed.proj.weight"]["data_offsets"][0] + 8 + size
+data[first:first + 48 * 4] = struct.pack("<f", 3e38) * 48
+open("large.safetensors", "wb").write(data.replace(b"smoe.xxh3", b"none.xxh3").replace(b"smoe.digest", b"none.digest"))
+END
+status 4 smoe predict large.safetensors grey.png nothing.png white.png grey.png --top 3 -q >part 2>err
+[ "$(head -n 1 part)" = grey.png ] && [ "$(wc -l <part)" -eq 4 ] || fail "before white: $(cat part)"
+[ "$(grep -c '^smoe predict: ' err)" -eq 2 ] && grep -qx 'smoe predict: white.png: the logits of large.safetensors are not finite' err ||
+    fail "white: $(cat err)"
+
+# A request to stop: what was predicted until then is printed.
+many=$(awk 'BEGIN { for (i = 0; i < 9000; i++) print "slow.png" }')
+smoe predict alone.safetensors $many --top 1 --json >part 2>err &
+pid=$!
+wait_for_text err 'of 9000 images read'
+kill -TERM $pid
+wait $pid
+got=$?
+[ $got -eq 75 ] || fail "status $got after SIGTERM: $(cat err)"
+count=$(sed -n 's/^smoe predict: stopped on request after \([0-9]*\) of 9000 images$/\1/p' err)
+[ "$count" -gt 0 ] && [ "$(grep -c '"path"' part)" -eq "$count" ] || fail "stopped: $(cat err), $(grep -c '"path"' part) images"
