@@ -141,11 +141,12 @@ static int estimate_trial(smoe_cost *cost, smoe_estimate *e, smoe_estimator *by,
 }
 
 /* Trials that differ in the seed alone cost the same: measured once. */
-static size_t like(const smoe_sweep *sweep, size_t i) {
+static size_t like(const smoe_sweep *sweep, const size_t *chosen, size_t i) {
     for (size_t k = 0; k < i; k++) {
+        const smoe_trial *a = &sweep->trial[chosen[k]], *b = &sweep->trial[chosen[i]];
         bool same = true;
         for (size_t c = 0; c < sweep->columns; c++)
-            same &= c == sweep->seed || !strcmp(sweep->trial[k].value[c], sweep->trial[i].value[c]);
+            same &= c == sweep->seed || !strcmp(a->value[c], b->value[c]);
         if (same) return k;
     }
     return i;
@@ -188,14 +189,15 @@ static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     }
 }
 
-static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep *sweep,
-                        const smoe_options *options, smoe_err *err) {
-    for (size_t i = 0; i < sweep->trials; i++) {
+/* Those of the trials that would be run, in `chosen`. */
+static int estimate_all(smoe_estimate *all, const size_t *chosen, size_t count, smoe_estimator *by,
+                        const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    for (size_t i = 0; i < count; i++) {
         SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-        size_t twin = like(sweep, i);
+        size_t twin = like(sweep, chosen, i);
         if (twin < i)
             all[i] = all[twin];
-        else if (estimate_trial(&cost, &all[i], by, &sweep->trial[i], options, err))
+        else if (estimate_trial(&cost, &all[i], by, &sweep->trial[chosen[i]], options, err))
             return -1;
     }
     return 0;
@@ -251,14 +253,17 @@ static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials
 }
 
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    size_t trials = sweep->run ? 0 : sweep->trials; /* a run that is there is not trained */
-    SMOE_FREED smoe_estimate *all = smoe_alloc(trials, sizeof *all);
+    SMOE_FREED size_t *chosen = smoe_alloc(sweep->trials, sizeof *chosen);
+    SMOE_FREED smoe_estimate *all = smoe_alloc(sweep->trials, sizeof *all);
+    size_t trials = 0; /* a run that is there is not trained */
+    for (size_t i = 0; i < sweep->trials && !sweep->run; i++)
+        if (!sweep->trial[i].left_out) chosen[trials++] = i;
     smoe_estimator by = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, "", NULL);
-    if (trials && estimate_all(all, &by, sweep, options, err)) return -1;
+    if (estimate_all(all, chosen, trials, &by, sweep, options, err)) return -1;
     bool slots = slots_differ(all, trials);
-    for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, i, &all[i], slots);
+    for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, chosen[i], &all[i], slots);
     if (trials) add_sum(&result, all, trials);
     if (slots && smoe_sweep_column(sweep, "model.moe.experts") < SIZE_MAX &&
         smoe_sweep_column(sweep, "model.moe.slots_per_expert") == SIZE_MAX &&
