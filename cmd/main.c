@@ -137,7 +137,8 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     }
     if (set_threads(&options, err) || check_environment(err) ||
         check_arguments(&options, command, err) || check_which(&options, err) ||
-        smoe_options_check(&options, options.args > 1 ? "several" : NULL, err))
+        smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
+        smoe_alone(&options, err))
         return -1;
     smoe_progress_open(&scans, &options, NULL);
     options.scan = &scans.scan;

@@ -61,6 +61,9 @@ typedef int smoe_command_run(const smoe_options *options, smoe_err *err);
 typedef struct smoe_command {
     const char *name, *arguments;
     size_t fewest, most;
+    /* SMOE_ALONE: refused to processes that a launcher started together, each of which would write
+     * the same files. */
+    enum { SMOE_SEVERAL, SMOE_ALONE } processes;
     const char *summary, *examples;
 } smoe_command;
 

@@ -75,6 +75,33 @@ static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "/dev/null");
 }
 
+/* Only process 0 reports a failure, before any process ends: a launcher kills the others as soon as
+ * one has ended with a status other than 0. */
+static void complain_once(const smoe_comm *comm, int status, const smoe_options *options,
+                          smoe_err *err) {
+    if (comm->size == 1) return;
+    if (status && !comm->rank) smoe_cmd_complain(options->command, err);
+    fflush(stdout);
+    err->text[0] = '\0';
+}
+
+/* Processes that cannot be connected are refused alike. */
+int smoe_alone(const smoe_options *options, smoe_err *err) {
+    smoe_comm comm;
+    bool cells = strstr("sweep ablate", options->command->name);
+    if (options->command->processes != SMOE_ALONE || options->resume) return 0;
+    int status = smoe_comm_open(&comm, err);
+    if (!status && comm.size == 1) return 0;
+    smoe_fail(err, SMOE_USAGE,
+              "several processes were started together, but one does this command%s",
+              cells ? "; with --resume they share the cells" : "");
+    if (status) return -1;
+    status = smoe_comm_agree(&comm, -1, NULL, err);
+    complain_once(&comm, status, options, err);
+    smoe_comm_close(&comm);
+    return status;
+}
+
 int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err) {
     smoe_comm comm;
     smoe_options own = *options;
@@ -83,13 +110,7 @@ int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_e
     int status = comm.size > 1 ? be_one(&comm, &own, err) : 0;
     if (!status) status = command(&own, err);
     if (!comm.agreed) status = smoe_comm_agree(&comm, status, NULL, err);
-    if (comm.size > 1) {
-        /* before any process ends: a launcher kills the others as soon as one has ended with a
-         * status other than 0 */
-        if (status && !comm.rank) smoe_cmd_complain(options->command, err);
-        fflush(stdout);
-        err->text[0] = '\0';
-    }
+    complain_once(&comm, status, options, err);
     smoe_comm_close(&comm);
     return status;
 }

@@ -57,3 +57,28 @@ kill -KILL "$(one_of $mpi)"
 wait $mpi
 [ $? -ne 0 ] || fail "status 0 after SIGKILL of one"
 status 0 smoe verify run -q >/dev/null
+
+# Commands that one process does would write the same files, or open the same port: refused by all, with one message. Three
+# processes could not train together.
+status 0 smoe train tiny.yaml -q -o other train.steps=4 train.eval_every=0
+refused() { # COMMAND ARGUMENT ...
+    $several -n 3 smoe "$@" 2>err >out </dev/null
+    got=$?
+    [ $got -eq 2 ] || fail "status $got of smoe $* by three processes: $(cat err)"
+    [ "$(grep -c "^smoe $1: several processes were started together, but one does this command" err)" -eq 1 ] || fail "smoe $*: $(cat err)"
+    [ "$(grep -c '^smoe ' err)" -eq 1 ] && [ ! -s out ] && [ ! -e no ] || fail "smoe $*: $(cat out err)"
+}
+refused sweep tiny.yaml seed=0,1 -o no
+grep -q 'with --resume they share the cells$' err || fail "$(cat err)"
+refused ablate tiny.yaml -o no
+refused convert other no
+refused soup other other -o no
+refused init tiny.yaml no
+refused data tiny.yaml -o no
+refused compare other run -o no
+refused verify-resume tiny.yaml -o no
+refused serve other --port 18765
+
+# With --resume they share the cells of a sweep.
+status 0 $several -n 2 smoe sweep tiny.yaml -q -j1 seed=0,1,2 train.eval_every=0 -o shared --resume >/dev/null
+[ "$(tail -n +2 shared/results.csv | grep -c ',done')" -eq 3 ] || fail "$(cat shared/results.csv)"
