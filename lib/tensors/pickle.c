@@ -9,9 +9,8 @@
 
 typedef enum kind {
     MARK,
-    NONE,
+    OTHER,  /* what is not used, and so without its value: None, reals */
     NUMBER, /* whole, or true or false */
-    REAL,   /* not used, and so without its value */
     TEXT,
     BYTES,
     TUPLE,
@@ -49,7 +48,7 @@ struct smoe_pickle {
     cell *cell;
     ptrdiff_t *stack, *memo;                   /* in a memo 1 + the value; 0: none */
     size_t values, cells, depth, notes, noted; /* noted: room for so many in the memo */
-    smoe_err *err;                             /* of the call */
+    smoe_err *err;                             /* while it is read */
 };
 
 static const struct {
@@ -139,29 +138,33 @@ static bool pickle_is(const value *v, kind of, const char *text) {
     return v->kind == of && v->length == strlen(text) && !memcmp(v->text, text, v->length);
 }
 
-/* The position of the last mark on the stack; depth if there is none. */
-static size_t mark_of(const machine *m) {
+/* Takes the last mark off the stack; *from is where the values above it begin. */
+static int unmark(machine *m, size_t *from) {
     size_t i = m->depth;
     while (i && m->value[m->stack[i - 1]].kind != MARK) i--;
-    return i ? i - 1 : m->depth;
+    if (!i) return fail(m, "items without their mark");
+    m->depth--;
+    *from = i - 1;
+    memmove(m->stack + i - 1, m->stack + i, (m->depth - *from) * sizeof *m->stack);
+    return 0;
 }
 
-/* Replaces the values above position `from` of the stack, and the mark, by a tuple of them. */
-static int pickle_pack(machine *m, size_t from, bool marked) {
+/* Replaces the last values of the stack, from position `from` on, by a tuple of them. */
+static int pickle_pack(machine *m, size_t from) {
     value tuple = {.kind = TUPLE, .first = DEAD, .last = DEAD};
-    for (size_t i = from + marked; i < m->depth; i++) pickle_append(m, &tuple, m->stack[i]);
+    for (size_t i = from; i < m->depth; i++) pickle_append(m, &tuple, m->stack[i]);
     m->depth = from;
     return push_filled(m, tuple);
 }
 
-/* Moves the values above the mark into the list or dictionary below it; items that an object gets
- * as a list are dropped. */
-static int extend(machine *m, size_t from, bool marked, kind wanted) {
+/* Moves these values into the list or dictionary below them; items that an object gets as a list
+ * are dropped. */
+static int extend(machine *m, size_t from, kind wanted) {
     value *to = m->stack && from ? &m->value[m->stack[from - 1]] : NULL;
     if (!to || (to->kind != wanted && to->kind != OBJECT))
         return fail(m, "items without a %s", wanted == LIST ? "list" : "dictionary");
-    if (wanted == DICT && (m->depth - from - marked) % 2) return fail(m, "a key without a value");
-    for (size_t i = from + marked; i < m->depth; i++)
+    if (wanted == DICT && (m->depth - from) % 2) return fail(m, "a key without a value");
+    for (size_t i = from; i < m->depth; i++)
         if (to->kind == wanted || wanted == DICT) pickle_append(m, to, m->stack[i]);
     m->depth = from;
     return 0;
@@ -208,7 +211,7 @@ static int push_text(machine *m, size_t bytes, kind as) {
 static int push_long(machine *m) {
     uint64_t bytes;
     if (take_number(m, 1, &bytes)) return -1;
-    if (bytes > 8) return pickle_take(m, bytes) ? push(m, (value){.kind = REAL}) : -1;
+    if (bytes > 8) return pickle_take(m, bytes) ? push(m, (value){.kind = OTHER}) : -1;
     if (!bytes) return push(m, (value){.kind = NUMBER});
     return push_number(m, bytes, true);
 }
@@ -320,21 +323,17 @@ static int call(machine *m) {
     return push_filled(m, made);
 }
 
-/* Makes sure that the memo has room for this place. */
-static void memo_grow(machine *m, size_t place) {
-    size_t room = 2 * place + 64;
-    if (place < m->noted) return;
-    m->memo = smoe_alloc_more(m->memo, room, sizeof *m->memo);
-    memset(m->memo + m->noted, 0, (room - m->noted) * sizeof *m->memo);
-    m->noted = room;
-}
-
-static int remember(machine *m, size_t bytes) {
-    uint64_t place;
-    if (take_number(m, bytes, &place)) return -1;
-    if (!m->depth || place >= m->size || place > MOST)
+/* Puts the value on top of the stack into this place of the memo. */
+static int remember(machine *m, uint64_t place) {
+    if (!m->depth) return fail(m, "nothing to put into the memo");
+    if (place >= m->size || place > MOST)
         return fail(m, "a memo number beyond the size of the pickle");
-    memo_grow(m, place);
+    if (place >= m->noted) {
+        size_t room = 2 * place + 64;
+        m->memo = smoe_alloc_more(m->memo, room, sizeof *m->memo);
+        memset(m->memo + m->noted, 0, (room - m->noted) * sizeof *m->memo);
+        m->noted = room;
+    }
     m->memo[place] = m->stack[m->depth - 1] + 1;
     return 0;
 }
@@ -344,13 +343,6 @@ static int recall(machine *m, size_t bytes) {
     if (take_number(m, bytes, &place)) return -1;
     if (place >= m->noted || !m->memo[place]) return fail(m, "the memo has nothing there");
     return push_again(m, m->memo[place] - 1);
-}
-
-static int recall_next(machine *m) {
-    if (!m->depth) return fail(m, "nothing to put into the memo");
-    memo_grow(m, m->notes);
-    m->memo[m->notes++] = m->stack[m->depth - 1] + 1;
-    return 0;
 }
 
 /* The state of a dictionary (the versions of a module) is not needed for its tensors; that of an
@@ -370,39 +362,34 @@ static int pickle_build(machine *m) {
     return 0;
 }
 
-static int pop(machine *m, size_t to) {
-    if (to >= m->depth) return fail(m, "nothing to remove");
-    m->depth = to;
-    return 0;
+static int pop(machine *m) {
+    return m->depth ? m->depth--, 0 : fail(m, "nothing to remove");
 }
 
 /* One instruction; 1 at the end. */
 static int step(machine *m) {
     m->began = m->at;
     const unsigned char *code = pickle_take(m, 1);
-    uint64_t ignored;
-    if (!code) return -1;
-    bool marked = *code == 't' || *code == 'u' || *code == 'e' || *code == '1' || *code == 0x90 ||
-                  *code == 0x91;
-    size_t mark = marked ? mark_of(m) : 0;
-    if (marked && mark == m->depth) return fail(m, "items without their mark");
+    uint64_t number;
+    size_t from = 0; /* where marked values begin */
+    if (!code || (memchr("tue1\x90\x91", *code, 6) && unmark(m, &from))) return -1;
     switch (*code) {
-    case 0x80: return take_number(m, 1, &ignored);
-    case 0x95: return take_number(m, 8, &ignored);
+    case 0x80: return take_number(m, 1, &number);
+    case 0x95: return take_number(m, 8, &number);
     case '(': return push(m, (value){.kind = MARK});
     case '}': return push(m, (value){.kind = DICT});
     case ']': return push(m, (value){.kind = LIST});
     case ')': return push(m, (value){.kind = TUPLE});
-    case 0x91: return pickle_pack(m, mark, true);       /* a frozen set */
+    case 0x91: return pickle_pack(m, from);             /* a frozen set */
     case 0x8f: return push(m, (value){.kind = OBJECT}); /* a set */
-    case 'N': return push(m, (value){.kind = NONE});
+    case 'N': return push(m, (value){.kind = OTHER});
     case 0x88: return push(m, (value){.kind = NUMBER, .number = 1});
     case 0x89: return push(m, (value){.kind = NUMBER});
     case 'J': return push_number(m, 4, true);
     case 'K': return push_number(m, 1, false);
     case 'M': return push_number(m, 2, false);
     case 0x8a: return push_long(m);
-    case 'G': return pickle_take(m, 8) ? push(m, (value){.kind = REAL}) : -1;
+    case 'G': return pickle_take(m, 8) ? push(m, (value){.kind = OTHER}) : -1;
     case 'X':
     case 'T': return push_text(m, 4, TEXT);
     case 'U':
@@ -412,24 +399,24 @@ static int step(machine *m) {
     case 'C': return push_text(m, 1, BYTES);
     case 0x8e:
     case 0x96: return push_text(m, 8, BYTES);
-    case 'q': return remember(m, 1);
-    case 'r': return remember(m, 4);
-    case 0x94: return recall_next(m);
+    case 'q':
+    case 'r': return take_number(m, *code == 'q' ? 1 : 4, &number) ? -1 : remember(m, number);
+    case 0x94: return remember(m, m->notes++);
     case 'h': return recall(m, 1);
     case 'j': return recall(m, 4);
-    case '0': return pop(m, m->depth - 1);
-    case '1': return pop(m, mark);
-    case 't': return pickle_pack(m, mark, true);
+    case '0': return pop(m);
+    case '1': return m->depth = from, 0;
+    case 't': return pickle_pack(m, from);
     case 0x85:
     case 0x86:
     case 0x87:
         if (m->depth < *code - 0x84u) return fail(m, "a tuple of more values than there are");
-        return pickle_pack(m, m->depth - (*code - 0x84u), false);
-    case 'u': return extend(m, mark, true, DICT);
+        return pickle_pack(m, m->depth - (*code - 0x84u));
+    case 'u': return extend(m, from, DICT);
     case 'e':
-    case 0x90: return extend(m, mark, true, LIST);
-    case 's': return extend(m, m->depth < 2 ? 0 : m->depth - 2, false, DICT);
-    case 'a': return extend(m, m->depth < 1 ? 0 : m->depth - 1, false, LIST);
+    case 0x90: return extend(m, from, LIST);
+    case 's': return extend(m, m->depth < 2 ? 0 : m->depth - 2, DICT);
+    case 'a': return extend(m, m->depth < 1 ? 0 : m->depth - 1, LIST);
     case 'c': return push_global(m);
     case 0x93: return push_stacked(m);
     case 'Q': return push_storage(m);
@@ -445,9 +432,10 @@ static int step(machine *m) {
 
 /* Where a walk is: keys joined by dots. Inside an object they are parts of the tensor's name. */
 typedef struct walk {
-    machine *m;
+    const machine *m;
     smoe_pickle_visit *visit;
     void *user;
+    smoe_err *err;
     size_t tensors;
     char where[SMOE_PICKLE_TEXT], name[SMOE_PICKLE_TEXT];
     int depth;
@@ -479,10 +467,10 @@ static int visit_tensor(walk *w, const value *v) {
     memcpy(t.where, w->where, sizeof t.where);
     memcpy(t.name, w->name, sizeof t.name);
     w->tensors++;
-    if (t.why) return w->visit(w->user, &t, m->err);
+    if (t.why) return w->visit(w->user, &t, w->err);
     const value *storage = item(m, v, 0), *shape = item(m, v, 2), *stride = item(m, v, 3);
     if (storage->length >= sizeof t.storage || memchr(storage->text, '\0', storage->length))
-        return smoe_fail(m->err, SMOE_DATA, "a storage whose name is not a text of up to %d bytes",
+        return smoe_fail(w->err, SMOE_DATA, "a storage whose name is not a text of up to %d bytes",
                          SMOE_PICKLE_TEXT - 1);
     memcpy(t.storage, storage->text, storage->length);
     t.type = types[storage->number].word;
@@ -493,7 +481,7 @@ static int visit_tensor(walk *w, const value *v) {
         t.dim[i] = (size_t)item(m, shape, i)->number;
         t.stride[i] = (size_t)item(m, stride, i)->number;
     }
-    return w->visit(w->user, &t, m->err);
+    return w->visit(w->user, &t, w->err);
 }
 
 /* Each container once, so that one that refers to itself ends. NOLINTNEXTLINE(misc-no-recursion) */
@@ -521,13 +509,10 @@ static int walk_value(walk *w, value *v, bool inside) {
     return status;
 }
 
-int smoe_pickle_each(const smoe_pickle *pickle, smoe_pickle_visit *visit, void *user,
-                     smoe_err *err) {
-    machine m = *pickle;
-    walk w = {.m = &m, .visit = visit, .user = user};
-    m.err = err;
-    for (size_t i = 0; i < m.values; i++) m.value[i].visited = false;
-    if (walk_value(&w, &m.value[m.stack[m.depth - 1]], false)) return -1;
+int smoe_pickle_each(const smoe_pickle *m, smoe_pickle_visit *visit, void *user, smoe_err *err) {
+    walk w = {.m = m, .visit = visit, .user = user, .err = err};
+    for (size_t i = 0; i < m->values; i++) m->value[i].visited = false;
+    if (walk_value(&w, &m->value[m->stack[m->depth - 1]], false)) return -1;
     return w.tensors ? 0 : smoe_fail(err, SMOE_DATA, "there are no tensors in it");
 }
 
