@@ -476,7 +476,7 @@ static int records_sync(const smoe_run *run, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", run->records);
 }
 
-int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) {
+int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, double *wall_s, smoe_err *err) {
     SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = run->records};
     uint64_t last = 0, count = 0;
     off_t end = 0;
@@ -484,6 +484,8 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) {
     run->resumed = true;
     run->from = at->step + 1;
     for (; (more = smoe_records_next(&r, err)) > 0 && r.step <= at->step; count++) {
+        const json_t *wall = json_object_get(r.json, smoe_metrics[SMOE_METRIC_WALL_S].name);
+        if (json_is_number(wall)) *wall_s = json_number_value(wall);
         end = r.end;
         last = r.step;
     }

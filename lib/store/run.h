@@ -56,8 +56,11 @@ int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height
 /* Removes the records of metrics.jsonl after the step of a checkpoint, so that a resumed run does
  * not write them twice, and a partial line at the end. Every record has an integer "step", which
  * never decreases. If there are fewer than at the checkpoint, or they end before its step
- * `recorded`: SMOE_DATA, and nothing is removed. */
-int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) SMOE_MUST_CHECK;
+ * `recorded`: SMOE_DATA, and nothing is removed. *wall_s becomes that of the last record that is
+ * kept: the time of earlier processes, which no checkpoint contains, so that the same run writes
+ * the same bytes. */
+int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, double *wall_s,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Writes outcome [images, 2] (train/evaluate.h) to SMOE_RUN_OUTCOMES; removes the file if images is
  * 0. */

@@ -188,19 +188,6 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
                      dir, other, dir);
 }
 
-/* The time of earlier processes is that of the last kept record: a checkpoint contains no times, so
- * that the same run writes the same bytes. */
-static int restore_wall(trainer *t, smoe_err *err) {
-    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
-    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
-    int more;
-    while ((more = smoe_records_next(&r, err)) > 0) {
-        const json_t *wall = json_object_get(r.json, smoe_metrics[SMOE_METRIC_WALL_S].name);
-        if (json_is_number(wall)) t->before = json_number_value(wall);
-    }
-    return more;
-}
-
 static bool is_due(size_t every, uint64_t step) {
     return every && step % every == 0;
 }
@@ -219,7 +206,7 @@ static bool run_over(const trainer *t) {
 
 /* Records after the checkpoint are dropped. */
 static int restore_records(trainer *t, smoe_err *err) {
-    if (smoe_run_truncate(t->run, &t->state, err) || restore_wall(t, err)) return -1;
+    if (smoe_run_truncate(t->run, &t->state, &t->before, err)) return -1;
     return run_over(t) ? 0 : smoe_run_outcomes(t->run, NULL, 0, err);
 }
 

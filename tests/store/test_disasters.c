@@ -140,8 +140,10 @@ static uint64_t survivor(run_folder *r) {
     int found = smoe_run_restore(run, &r->params, &at, &r->err);
     if (found < 0) fail_msg("%s", r->err.text);
     if (found) {
+        double wall_s;
         assert_true(run_folder_filled(&r->params, at.step));
-        assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = at.step}, &r->err), 0);
+        assert_int_equal(
+            smoe_run_truncate(run, &(smoe_checkpoint){.step = at.step}, &wall_s, &r->err), 0);
     }
     assert_records(r, at.step);
     run_folder_closed(r, run, NULL);

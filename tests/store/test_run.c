@@ -486,6 +486,12 @@ static void test_pipes(void **state) {
 
 /* ---- metrics.jsonl ---- */
 
+static int truncated(run_folder *r, smoe_run *run, uint64_t step, uint64_t recorded) {
+    double wall_s;
+    const smoe_checkpoint at = {.step = step, .recorded = recorded};
+    return smoe_run_truncate(run, &at, &wall_s, &r->err);
+}
+
 static void test_metrics_lines(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -499,11 +505,9 @@ static void test_metrics_lines(void **state) {
                                     "{\"step\":3,\"train/loss\":null}\n"
                                     "{\"step\":3,\"train/loss\":2.0}\n";
     run_folder_assert_file(r, "metrics.jsonl", want);
-    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 3, .recorded = 0}, &r->err),
-                     0);
+    assert_int_equal(truncated(r, run, 3, 0), 0);
     run_folder_assert_file(r, "metrics.jsonl", want);
-    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 1, .recorded = 0}, &r->err),
-                     0);
+    assert_int_equal(truncated(r, run, 1, 0), 0);
     run_folder_assert_file(r, "metrics.jsonl", "{\"step\":1,\"train/loss\":0.1}\n");
     assert_int_equal(run_folder_record(run, 4, 1, &r->err),
                      0); /* appended at the present end of the file */
@@ -517,21 +521,34 @@ static void test_metrics_half_and_bad_lines(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     run_folder_write(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"tra");
-    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 9, .recorded = 0}, &r->err),
-                     0);
+    assert_int_equal(truncated(r, run, 9, 0), 0);
     run_folder_assert_file(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n");
     static const char *const bad[] = {"{\"step\":1}\nhello\n{\"step\":3}\n",
                                       "{\"step\":1}\n{\"steps\":2}\n",
                                       "{\"step\":1}\n{\"step\":\"2\"}\n", "{\"step\":1}\n\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         run_folder_write(r, "metrics.jsonl", bad[i]);
-        assert_int_equal(
-            smoe_run_truncate(run, &(smoe_checkpoint){.step = 9, .recorded = 0}, &r->err), -1);
+        assert_int_equal(truncated(r, run, 9, 0), -1);
         assert_int_equal(r->err.code, SMOE_DATA);
         assert_non_null(strstr(r->err.text, "metrics.jsonl:2: not a record with a step"));
         run_folder_assert_file(r, "metrics.jsonl", bad[i]);
     }
     run_folder_write(r, "metrics.jsonl", "");
+    run_folder_closed(r, run, "done");
+}
+
+/* The time is that of the last record that is kept and has one. */
+static void test_metrics_time(void **state) {
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    double wall_s = 0;
+    run_folder_write(r, "metrics.jsonl",
+                     "{\"step\":1,\"wall_s\":2.5}\n{\"step\":2,\"wall_s\":4}\n{\"step\":2}\n"
+                     "{\"step\":3,\"wall_s\":8}\n");
+    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 2}, &wall_s, &r->err), 0);
+    assert_true(wall_s == 4);
+    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 1}, &wall_s, &r->err), 0);
+    assert_true(wall_s == 2.5);
     run_folder_closed(r, run, "done");
 }
 
@@ -542,16 +559,14 @@ static void test_metrics_missing(void **state) {
     static const char two[] = "{\"step\":1}\n{\"step\":2}\n", *const bad[] = {"", "{\"step\":1}\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         run_folder_write(r, "metrics.jsonl", bad[i]);
-        assert_int_equal(
-            smoe_run_truncate(run, &(smoe_checkpoint){.step = 3, .recorded = 2}, &r->err), -1);
+        assert_int_equal(truncated(r, run, 3, 2), -1);
         assert_int_equal(r->err.code, SMOE_DATA);
         assert_non_null(strstr(r->err.text, i ? "they end at step 1, and there was one of step 2"
                                               : "they end at step 0, and there was one of step 2"));
         run_folder_assert_file(r, "metrics.jsonl", bad[i]);
     }
     run_folder_write(r, "metrics.jsonl", two);
-    assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = 3, .recorded = 2}, &r->err),
-                     0);
+    assert_int_equal(truncated(r, run, 3, 2), 0);
     run_folder_assert_file(r, "metrics.jsonl", two);
     run_folder_closed(r, run, "done");
 }
@@ -576,6 +591,7 @@ int main(void) {
         TEST(test_resume_keeps_the_earlier_env),
         TEST(test_metrics_lines),
         TEST(test_metrics_half_and_bad_lines),
+        TEST(test_metrics_time),
         TEST(test_metrics_missing),
         TEST(test_moved_while_written),
         TEST(test_pipes),
