@@ -368,23 +368,17 @@ static void params_put(FILE *out, const char *what, const smoe_params *params,
     names_put(out, what, name, count);
 }
 
-/* The tensors of the file that are not used for any parameter, and that `which` chooses. */
-typedef bool unused_which(const smoe_init_map *from, const char *name);
-
-static bool any(const smoe_init_map *from, const char *name) {
-    (void)from;
-    (void)name;
-    return true;
-}
-
+/* The tensors of the file that are not used for any parameter, but for those that may be left out;
+ * `may` NULL: none may. */
 static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
-                       const char **name, unused_which *which) {
+                       const char **name,
+                       bool (*may)(const smoe_init_map *from, const char *name)) {
     size_t count = 0;
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
         size_t param = 0;
         while (param < from->params->count && source[param].tensor != t) param++;
-        if (param == from->params->count && which(from, t->name) &&
+        if (param == from->params->count && !(may && may(from, t->name)) &&
             !smoe_init_map_composed(from, t->name))
             name[count++] = t->name;
     }
@@ -425,7 +419,7 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
     params_put(out, "; resized: ", params, s.source, SMOE_WAY_RESIZED, s.name);
     params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
     params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
-    unused_put(out, &from, s.source, s.name, any);
+    unused_put(out, &from, s.source, s.name, NULL);
     return smoe_alloc_stream_close(out, &text);
 }
 
@@ -481,10 +475,6 @@ static bool may_leave(const smoe_init_map *from, const char *name) {
                    "norm_pre.");
 }
 
-static bool counts(const smoe_init_map *from, const char *name) {
-    return !may_leave(from, name);
-}
-
 /* Whether the file has a tensor with that in its name. */
 static bool file_has(const smoe_init_map *from, const char *text) {
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
@@ -516,7 +506,7 @@ void smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
         snprintf(tokens, sizeof tokens,
                  "model.registers=%zu has registers or a distillation token; ", more->dim[1]);
     names_put(out, "; missing: ", s.name, missing);
-    unused_put(out, from, s.source, s.name, counts);
+    unused_put(out, from, s.source, s.name, may_leave);
     smoe_alloc_stream_close(out, &text);
     if (!*text) return;
     smoe_fail_more(
