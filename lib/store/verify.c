@@ -88,8 +88,7 @@ static size_t records_then(const char *dir, uint64_t *step) {
     const char *text = !smoe_safetensors_peek(&file, path, NULL)
                            ? smoe_safetensors_metadata(file, "smoe.records")
                            : NULL;
-    size_t records = text ? (size_t)strtoull(text, NULL, 10) : 0;
-    return records;
+    return text ? (size_t)strtoull(text, NULL, 10) : 0;
 }
 
 static void verify_records(smoe_verifier *v, const char *dir) {

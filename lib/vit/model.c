@@ -376,28 +376,19 @@ smoe_plan_losses smoe_model_losses(const smoe_model *m) {
     return sum;
 }
 
-/* The routers that have a state, in the order of the blocks. */
-static smoe_router *next_state(const smoe_model *m, size_t *i) {
-    const smoe_tower *t = &image_of(m)->tower;
-    while (*i < t->moe_layers) {
-        smoe_router *r = t->blocks[t->moe[(*i)++]].moe.router;
-        if (r->counted) return r;
-    }
-    return NULL;
-}
-
 void smoe_model_counts(const smoe_model *m, double *counts) {
-    const smoe_router *r;
-    if (!smoe_model_routes(m)) return;
-    for (size_t i = 0; (r = next_state(m, &i)); counts += r->counted)
-        memcpy(counts, r->counts, r->counted * sizeof *counts);
+    for (size_t i = 0; smoe_model_routes(m) && i < smoe_model_moe_layers(m); i++) {
+        const smoe_router *r = smoe_model_router(m, i);
+        for (size_t e = 0; e < r->counted; e++) *counts++ = r->counts[e];
+    }
 }
 
 void smoe_model_settle(smoe_model *m, const double *counts, const smoe_pass *pass) {
-    smoe_router *r;
-    if (!smoe_model_routes(m)) return;
-    for (size_t i = 0; (r = next_state(m, &i)); counts += r->counted)
-        r->type->settle(r, counts, pass);
+    for (size_t i = 0; smoe_model_routes(m) && i < smoe_model_moe_layers(m); i++) {
+        smoe_router *r = moe_at(m, i)->router;
+        if (r->counted) r->type->settle(r, counts, pass);
+        counts += r->counted;
+    }
 }
 
 size_t smoe_model_summed(const smoe_model *m) {
@@ -445,8 +436,7 @@ size_t smoe_model_moe_block(const smoe_model *m, size_t i) {
 }
 
 const smoe_router *smoe_model_router(const smoe_model *m, size_t i) {
-    const smoe_tower *tower = &image_of(m)->tower;
-    return tower->blocks[tower->moe[i]].moe.router;
+    return moe_at(m, i)->router;
 }
 
 bool smoe_model_routes(const smoe_model *m) {
