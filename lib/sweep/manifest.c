@@ -4,6 +4,7 @@
  */
 #include "sweep/manifest.h"
 #include "base/digest.h"
+#include "base/json.h"
 #include "compare/primary.h"
 #include "sweep/trial.h"
 
@@ -164,19 +165,36 @@ static bool among(const smoe_sweep *sweep, const smoe_trial *trial, size_t place
     return false;
 }
 
+enum { DIFFERENCES = 400 };
+
+static void manifest_difference(void *user, const char *key, const json_t *was, const json_t *is) {
+    SMOE_FREED char *old = smoe_json_dump(was, 0);
+    SMOE_FREED char *now = smoe_json_dump(is, 0);
+    smoe_text_list(user, DIFFERENCES, "%s=%.80s (was %.80s)", key, now ? now : "absent",
+                   old ? old : "absent");
+}
+
+/* The keys that differ, as many as there is room for. */
+static const char *differences(const smoe_trial *was, const smoe_trial *is, char *text) {
+    json_auto_t *old = json_loads(was->spec, 0, NULL), *now = json_loads(is->spec, 0, NULL);
+    *text = '\0';
+    smoe_json_compare(old, now, manifest_difference, text);
+    return *text ? text : "another name";
+}
+
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: is another sweep: it has %zu cell%s, the spec now makes %zu; "
                          "--extend adds cells to it, -o DIR chooses another folder",
                          was->dir, was->trials, SMOE_S(was->trials), is->trials);
-    for (size_t i = 0; i < is->trials; i++)
-        if (!among(was, &is->trial[i], i))
-            return smoe_fail(err, SMOE_USAGE,
-                             "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
-                             "); -o DIR chooses another folder",
-                             was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
-                             was->trial[i].hash);
+    for (size_t i = 0; i < is->trials; i++) {
+        if (among(was, &is->trial[i], i)) continue;
+        char text[DIFFERENCES];
+        return smoe_fail(
+            err, SMOE_USAGE, "%s: is another sweep: cell %s has %s; -o DIR chooses another folder",
+            was->dir, is->trial[i].name, differences(&was->trial[i], &is->trial[i], text));
+    }
     return smoe_manifest_compare_settings(was, is, err);
 }
 

@@ -62,6 +62,7 @@ static void folders_are_made_exclusively(void **state) {
     second = sweep_folder_trials(text);
     assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
     assert_non_null(strstr(err.text, "is another sweep: cell 000-"));
+    assert_non_null(strstr(err.text, " train.steps=77 (was 1000)"));
     smoe_sweep_free(&second);
     smoe_sweep_free(&first);
     assert_int_equal(smoe_sweep_open(&first, "/nowhere/at/all", &err), -1);
