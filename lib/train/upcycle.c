@@ -117,10 +117,11 @@ static void compare_watch(void *user, size_t i, const smoe_router *router) {
     for (size_t t = 0; t < plan->tokens; t++)
         sum += weights_combined(plan, t) / (double)plan->tokens;
     SMOE_FREED char *more =
-        plan->sparse ? smoe_text_format("%.3f of the tokens are dropped (preserving: 1 and 0)",
-                                        stats.dropped)
-                     : smoe_text_format("a slot mixes %.1f tokens (preserving: 1 and 1)",
-                                        stats.tokens_per_slot);
+        plan->sparse
+            ? smoe_text_format("%.3f of the tokens are dropped (1 and 0 preserve the function)",
+                               stats.dropped)
+            : smoe_text_format("a slot mixes %.1f tokens (1 and 1 preserve the function)",
+                               stats.tokens_per_slot);
     compare_say(c, "upcycled block %zu: the combine weights of a token sum to %.3f on average, %s",
                 block, sum, more);
 }

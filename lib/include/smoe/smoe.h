@@ -80,8 +80,8 @@ SMOE_API void smoe_out_of_memory_set(void (*handler)(void));
 enum { SMOE_MOST_THREADS = 1024 };
 
 /* The number of threads that share the work of the calling thread from now on; 0: as many as the
- * process may run on. More than SMOE_MOST_THREADS are taken as that many. Results do not depend on
- * the number. */
+ * process may run on. A larger number than SMOE_MOST_THREADS counts as SMOE_MOST_THREADS. Results
+ * do not depend on the number. */
 SMOE_API void smoe_threads_set(int n);
 SMOE_API int smoe_threads(void);
 
@@ -207,10 +207,11 @@ typedef struct smoe_sweep_counts {
 } smoe_sweep_counts;
 
 /*
- * Runs the sweep of FILE, a spec with a section `sweep`, of overrides with lists (seed=0,1,2), or
- * of both, in DIR: a run directory per trial, results.csv, summary.csv, summary.md, figures
- * (smoe-sweep(1)). If FILE is NULL, the sweep in DIR continues, whatever mode and init are; its
- * trials are fixed, so overrides are an error (SMOE_USAGE). settings and counts may be NULL.
+ * Runs a sweep in DIR. Its trials come from the section `sweep` of the spec FILE, from overrides
+ * with lists (seed=0,1,2), or from both. DIR gets a run directory per trial, results.csv,
+ * summary.csv, summary.md and figures (smoe-sweep(1)). If FILE is NULL, the sweep in DIR continues,
+ * whatever mode and init are; its trials are fixed, so overrides are an error (SMOE_USAGE).
+ * settings and counts may be NULL.
  * SMOE_STOPPED after a requested stop, SMOE_PARTIAL if trials failed; results are written in both
  * cases.
  *
