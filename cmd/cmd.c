@@ -20,6 +20,17 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
     }
 }
 
+int smoe_cmd_taken(const smoe_options *options, smoe_err *err) {
+    for (size_t i = 0; i < options->overrides; i++) {
+        const char *word = options->assign[i];
+        SMOE_FREED char *key = smoe_alloc_part(word, strcspn(word, "="));
+        if (!access(word, F_OK) || smoe_spec_check_key(key, NULL))
+            smoe_fail_more(err, SMOE_USAGE, "%s is taken as key=value; write ./%s for the file",
+                           word, word);
+    }
+    return -1;
+}
+
 void smoe_cmd_print_text(FILE *out, char *fresh) {
     SMOE_FREED char *text = fresh;
     size_t room = strlen(text) + 9; /* all of a line, and what shown keeps free */

@@ -18,6 +18,10 @@
 /* Every line of err on stderr, after "smoe COMMAND: "; command may be NULL. */
 void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 
+/* Where an argument is missing: adds to the message which key=value may be meant as a file, since
+ * it is there or has no key of the spec. Returns -1. */
+int smoe_cmd_taken(const smoe_options *options, smoe_err *err);
+
 /* printf for what holds names of files and texts of others: control characters but the newline are
  * replaced, so that none reaches a terminal. */
 #define smoe_cmd_print(out, ...) smoe_cmd_print_text(out, smoe_text_format(__VA_ARGS__))

@@ -36,10 +36,7 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
         const char *word = command->arguments; /* of the first that is missing */
         for (size_t i = 0; i < options->args; i++) word += strcspn(word, " ") + 1;
         smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(word, " "), word);
-        for (size_t i = 0; i < options->overrides; i++)
-            if (!access(options->assign[i], F_OK))
-                smoe_fail_more(err, SMOE_USAGE, "%s is taken as a key; write ./%s for the file",
-                               options->assign[i], options->assign[i]);
+        smoe_cmd_taken(options, err);
     } else if (options->args > command->most)
         smoe_fail(err, SMOE_USAGE, "unexpected argument '%s'", options->arg[command->most]);
     else if (options->overrides && !strstr(command->arguments, "key="))

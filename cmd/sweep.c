@@ -416,8 +416,10 @@ static int sweep_check_place(const smoe_options *options, sweep_mode mode, const
 
 static int sweep_check(const smoe_options *options, sweep_mode mode, const char *arg, bool folder,
                        smoe_err *err) {
-    if (!arg)
-        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+    if (!arg) {
+        smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+        return smoe_cmd_taken(options, err);
+    }
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
     if (smoe_options_check(options, state, err) || sweep_check_file(options, err)) return -1;
     return sweep_check_place(options, mode, arg, folder, err);

@@ -33,9 +33,10 @@ typedef struct train_job {
 /* SPEC, RUN with --resume, or with --resume and -o no argument at all. */
 static int choose_spec(train_job *job, const smoe_options *options, smoe_err *err) {
     const char *arg = options->args ? options->arg[0] : options->out;
-    if (!options->args && !(options->resume && options->out))
-        return smoe_fail(err, SMOE_USAGE,
-                         "SPEC.yaml is missing (or --resume RUN, to continue a run)");
+    if (!options->args && !(options->resume && options->out)) {
+        smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume RUN, to continue a run)");
+        return smoe_cmd_taken(options, err);
+    }
     bool input = options->args && smoe_spec_is_input(arg), run = !input && smoe_file_is_folder(arg);
     if (run && options->profile)
         return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
