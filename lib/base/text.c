@@ -226,9 +226,17 @@ bool smoe_text_ends(const char *text, const char *end) {
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
+/* The end of what is in quotation marks, if it is; else `text`. */
+static const char *text_marked(const char *text) {
+    const char *shut = *text == '"' ? strchr(text + 1, '"') : NULL;
+    while (shut && shut[1] && !strchr(",]} ", shut[1])) shut = strchr(shut + 1, '"');
+    return shut ? shut : text;
+}
+
 const char *smoe_text_item(const char *text) {
     int depth = 0;
-    for (; *text; text++) {
+    for (char before = ','; *text; before = *text++) {
+        if (strchr(",=[{ ", before)) text = text_marked(text);
         if (*text == '[' || *text == '{') depth++;
         if (*text == ']' || *text == '}') depth--;
         if (*text == ',' && depth <= 0) break;

@@ -15,7 +15,14 @@ static int find_setting(const smoe_combinations *r, const smoe_setting *s, const
         if (smoe_settings_is_any(s->value) ||
             smoe_settings_same(r->column[c], r->value[i][c], s->value))
             return 1;
-    return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
+    char member[256];
+    smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
+    for (size_t i = 0; i < r->count; i++)
+        if (strchr(r->value[i][c], ','))
+            return smoe_fail_more(err, SMOE_USAGE,
+                                  "a value with a comma is given in quotation marks, as %s=%s",
+                                  s->key, smoe_text_member(r->value[i][c], member, sizeof member));
+    return -1;
 }
 
 /* Whether some combination has another one with the settings that it does not have itself. */

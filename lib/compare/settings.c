@@ -14,6 +14,12 @@ void smoe_settings_free(smoe_settings *s) {
     *s = (smoe_settings){0};
 }
 
+char *smoe_settings_value(const char *text, size_t length) {
+    bool marked = length > 2 && *text == '"' && text[length - 1] == '"';
+    return marked && memchr(text, ',', length) ? smoe_alloc_part(text + 1, length - 2)
+                                               : smoe_alloc_part(text, length);
+}
+
 /* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
 static void settings_add(smoe_settings *s, const char *text, size_t length) {
     while (length && isspace((unsigned char)*text)) text++, length--;
@@ -22,7 +28,7 @@ static void settings_add(smoe_settings *s, const char *text, size_t length) {
     const char *equals = memchr(text, '=', length);
     size_t key = equals ? (size_t)(equals - text) : length;
     *item = (smoe_setting){.key = smoe_alloc_part(text, key)};
-    if (equals) item->value = smoe_alloc_part(equals + 1, length - key - 1);
+    if (equals) item->value = smoe_settings_value(equals + 1, length - key - 1);
 }
 
 void smoe_settings_read(smoe_settings *s, const char *text) {

@@ -17,6 +17,9 @@ typedef struct smoe_settings {
 void smoe_settings_read(smoe_settings *settings, const char *text);
 void smoe_settings_free(smoe_settings *settings);
 
+/* A value of this length as it stands in a text: one with a comma is in quotation marks. Fresh. */
+char *smoe_settings_value(const char *text, size_t length);
+
 /* Whether a value is "*"; NULL is not. */
 bool smoe_settings_is_any(const char *value);
 

@@ -1,5 +1,6 @@
 /* What a sweep varies; see axes.h. */
 #include "sweep/axes.h"
+#include "compare/settings.h"
 #include "spec/routers.h"
 
 #include <ctype.h>
@@ -136,7 +137,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         for (const char *at = text + strlen(key) + 1;; at = end + 1) {
             end = smoe_text_item(at);
             while (isspace((unsigned char)*at)) at++;
-            SMOE_FREED char *value = smoe_alloc_part(at, (size_t)(end - at));
+            SMOE_FREED char *value = smoe_settings_value(at, (size_t)(end - at));
             SMOE_FREED char *assign = smoe_text_format("%s=%s", key, value);
             for (size_t p = 0; p < axis->points; p++)
                 if (!strcmp(axis->point[p].value[0], value))
