@@ -3,6 +3,7 @@
 #include "base/shell.h"
 #include "bench/cost.h"
 #include "draw/gnuplot.h"
+#include "spec/schema.h"
 #include "store/model_file.h"
 
 #include <errno.h>
@@ -320,12 +321,14 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
         double inches;
     } units[] = {{"in", 1}, {"cm", 1 / 2.54}, {"mm", 0.1 / 2.54}};
     const char *text = options->figure_width;
-    char *unit;
     *inches = 0;
     if (!text) return 0;
-    double number = strtod(text, &unit);
-    for (size_t i = 0; i < SMOE_COUNT(units); i++)
-        if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
+    for (size_t i = 0; i < SMOE_COUNT(units); i++) {
+        if (!smoe_text_ends(text, units[i].name)) continue;
+        SMOE_FREED char *part = smoe_alloc_part(text, strlen(text) - strlen(units[i].name));
+        double number = 0;
+        if (smoe_value_number(part, false, &number)) *inches = number * units[i].inches;
+    }
     if (*inches >= 2 && *inches <= 40) return 0;
     return smoe_fail(
         err, SMOE_USAGE,

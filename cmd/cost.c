@@ -112,6 +112,8 @@ typedef struct shares {
 static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
                        const smoe_options *options, smoe_err *err) {
     static const smoe_option_range positive = {DBL_MIN, DBL_MAX, .expected = "a number above 0"};
+    static const smoe_option_range latencies = {0, DBL_MAX, .expected = "a number of at least 0"};
+    const smoe_option_range *const range[] = {&positive, &latencies, &positive};
     static const smoe_option_range numbers = {
         1, 65536, .whole = true, .expected = "up to 16 numbers from 1 to 65536, as in 1,8,64"};
     const char *const option[] = {"link", "latency", "gflops"};
@@ -120,7 +122,7 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
     size_t classes;
     *s = (shares){.count = 0};
     for (size_t i = 0; i < 3; i++)
-        if (text[i] && smoe_option_numbers(&value[i], 1, NULL, option[i], text[i], &positive, err))
+        if (text[i] && smoe_option_numbers(&value[i], 1, NULL, option[i], text[i], range[i], err))
             return -1;
     if (!options->processes) return 0;
     if (smoe_cmd_classes(spec, false, &classes, options->scan, err) ||

@@ -1,6 +1,6 @@
 /* The option and command tables, and the parser that uses them; see opt.h. help.c prints them. */
 #include "opt.h"
-#include "spec/spec.h"
+#include "spec/schema.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -94,17 +94,15 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
 
 int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
                         const char *text, const smoe_option_range *range, smoe_err *err) {
+    SMOE_FREED char *copy = smoe_alloc_text(text);
     size_t n = 0;
-    for (const char *at = text;; at++) {
-        char *end;
-        double x = strtod(at, &end);
-        if (n == most || end == at || (*end && *end != ',') || !(x >= range->least) ||
-            x > range->most || (range->whole && at + strspn(at, "0123456789") != end))
+    for (char *rest = copy, *item; (item = strsep(&rest, ","));) {
+        double x = 0;
+        if (n == most || !smoe_value_number(item, range->whole, &x) || !(x >= range->least) ||
+            x > range->most)
             return smoe_fail(err, SMOE_USAGE, "--%s %s: expected %s", option, text,
                              range->expected);
         number[n++] = x;
-        at = end;
-        if (!*at) break;
     }
     if (count) *count = n;
     return 0;
@@ -134,7 +132,7 @@ static int opt_set(smoe_options *options, const smoe_option *entry, const char *
     if (entry->kind == SMOE_OPT_COUNT) {
         static const smoe_option_range counts = {1, INT_MAX, .whole = true,
                                                  .expected = "a whole number of at least 1"};
-        double count;
+        double count = 0;
         if (smoe_option_numbers(&count, 1, NULL, entry->name, text, &counts, err)) return -1;
         *(long *)at = (long)count;
     }

@@ -90,11 +90,12 @@ void smoe_options_free(smoe_options *options);
 /* What the argument of an option may be. */
 typedef struct smoe_option_range {
     double least, most;
-    bool whole;           /* digits alone */
+    bool whole;
     const char *expected; /* ends the message "--OPTION TEXT: expected ..." */
 } smoe_option_range;
 
-/* The numbers of a list with commas, one to `most`; count may be NULL. SMOE_USAGE: others. */
+/* The numbers of a list with commas, one to `most`, written as in the values of keys
+ * (smoe_value_number); count may be NULL. SMOE_USAGE: others. */
 int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
                         const char *text, const smoe_option_range *range,
                         smoe_err *err) SMOE_MUST_CHECK;

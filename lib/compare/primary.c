@@ -2,6 +2,7 @@
 #include "compare/primary.h"
 #include "compare/contrast.h"
 #include "spec/metrics.h"
+#include "spec/schema.h"
 
 /* ---- which combinations ---------------------------------------------------------------------- */
 
@@ -207,7 +208,9 @@ static smoe_finding finding_of(const smoe_primary_result *result) {
 int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *plan,
                         const smoe_measures *trials, const smoe_measures *evaluations,
                         smoe_err *err) {
-    size_t n = plan->primaries, family = plan->family ? strtoull(plan->family, NULL, 10) : n;
+    size_t n = plan->primaries;
+    double family = (double)n;
+    if (plan->family) (void)smoe_value_number(plan->family, true, &family);
     *results = NULL;
     if (!n) return 0;
     SMOE_FREED double *p = smoe_alloc(2 * n, sizeof *p);
@@ -215,14 +218,15 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
     for (size_t i = 0; i < n; i++) {
         const smoe_primary *primary = &plan->primary[i];
         const smoe_measures *of = smoe_primary_is_evaluated(primary) ? evaluations : trials;
-        double margin = primary->margin ? strtod(primary->margin, NULL) : (double)NAN;
+        double margin = NAN;
+        if (primary->margin) (void)smoe_settings_number(primary->margin, &margin);
         list[i] = (smoe_primary_result){
             .asked = primary, .paired = smoe_stats_paired(NULL, 0), .margin = margin};
         if (of && primary_measure(&list[i], of, err)) return -1;
         p[i] = list[i].p = isfinite(margin) ? smoe_stats_p_equivalent(&list[i].paired, margin)
                                             : smoe_stats_p(&list[i].paired, list[i].paired.mean);
     }
-    smoe_stats_holm(p + n, p, n, family);
+    smoe_stats_holm(p + n, p, n, (size_t)family);
     for (size_t i = 0; i < n; i++) {
         list[i].adjusted = p[n + i];
         list[i].finding = finding_of(&list[i]);

@@ -1,7 +1,7 @@
 /* Reading settings; see settings.h. */
 #include "compare/settings.h"
 #include "spec/metrics.h"
-#include "spec/spec.h"
+#include "spec/schema.h"
 
 #include <ctype.h>
 
@@ -44,21 +44,14 @@ bool smoe_settings_is_any(const char *value) {
     return value && !strcmp(value, "*");
 }
 
-static bool settings_finite(const char *value, double *x) {
-    char *end;
-    if (!value) return false;
-    *x = strtod(value, &end);
-    return end != value && !*end && isfinite(*x);
-}
-
 bool smoe_settings_number(const char *value, double *x) {
-    return settings_finite(value, x) && *x > 0;
+    return value && smoe_value_number(value, false, x) && *x > 0;
 }
 
 bool smoe_settings_same(const char *key, const char *a, const char *b) {
     double x, y;
-    return !strcmp(a, b) || (!smoe_spec_holds_text(key) && settings_finite(a, &x) &&
-                             settings_finite(b, &y) && x == y);
+    return !strcmp(a, b) || (!smoe_spec_holds_text(key) && smoe_value_number(a, false, &x) &&
+                             smoe_value_number(b, false, &y) && x == y);
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */
@@ -128,7 +121,9 @@ double smoe_margin_of(const char *text, const char *metric) {
     smoe_settings_read(&s, text);
     const char *own = settings_value(&s, metric);
     if (!own && !s.item[0].value && smoe_metric_is_share(metric)) own = s.item[0].key;
-    return own ? strtod(own, NULL) : (double)NAN;
+    double margin = NAN;
+    if (own) (void)smoe_settings_number(own, &margin);
+    return margin;
 }
 
 int smoe_margin_check(const char *text, const char *from, smoe_err *err) {

@@ -91,6 +91,14 @@ int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *nu
     return inside(entry->range, *number) ? 0 : outside(entry, text, problem);
 }
 
+bool smoe_value_number(const char *text, bool whole, double *number) {
+    static const smoe_schema_entry any = {.range = "[-inf, inf]"},
+                                   exact = {.range = "[-9007199254740992, 9007199254740992]"};
+    char problem[SMOE_PROBLEM];
+    return !(whole ? smoe_value_whole(&exact, text, number, problem)
+                   : smoe_value_real(&any, text, number, problem));
+}
+
 /* "200", or "0.2" of all steps. */
 int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
                     char *problem) {

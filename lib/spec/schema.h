@@ -144,6 +144,9 @@ int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *nu
                     char *problem);
 int smoe_value_whole(const smoe_schema_entry *entry, const char *text, double *number,
                      char *problem);
+/* Whether a text is a number, or a whole one, written as in the values of keys; finite, and a whole
+ * one up to 2^53. Options and margins are read so, too. */
+bool smoe_value_number(const char *text, bool whole, double *number);
 int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
                     char *problem);
 int smoe_value_bool(const char *text, bool *value, char *problem);

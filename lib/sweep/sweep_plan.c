@@ -3,6 +3,7 @@
 #include "compare/compare.h"
 #include "compare/settings.h"
 #include "compare/primary.h"
+#include "spec/schema.h"
 #include "sweep/evaluations.h"
 
 /* Checks a contrast against the combinations of the trials, or of trials and points. */
@@ -22,14 +23,15 @@ static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const c
 }
 
 int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
-    char from[64], *end;
+    char from[64];
     sweep->plan = *plan;
     *plan = (smoe_sweep_plan){0};
     plan = &sweep->plan;
     if (plan->equivalence && smoe_margin_check(plan->equivalence, "sweep.equivalence", err))
         return -1;
-    unsigned long long family = plan->family ? strtoull(plan->family, &end, 10) : plan->primaries;
-    if (plan->family && (*end || *plan->family == '-' || family < plan->primaries || !family))
+    double family;
+    if (plan->family && (!smoe_value_number(plan->family, true, &family) ||
+                         !(family >= (double)plan->primaries) || family < 1))
         return smoe_fail(
             err, SMOE_USAGE,
             "sweep.family: '%s' is not a number of contrasts; the sweep itself has %zu",

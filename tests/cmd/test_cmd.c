@@ -256,6 +256,44 @@ static void test_times(void **state) {
     assert_string_equal(smoe_cmd_time(buf, sizeof buf, 0.0 / 0.0), "?");
 }
 
+/* Whole numbers of options are written as those of keys, and in no other way. */
+static void test_counts(void **state) {
+    static const char *const wrong[] = {"",    "0",     "-1",   "+5",  " 5",  "5 ",  "0x1",
+                                        "1.5", "1e400", "1e-1", "nan", "inf", "5,5", "\u0663"};
+    static const char *const right[] = {"5", "5e0", "0_5"};
+    (void)state;
+    size_t options = 0;
+    for (size_t i = 0; i < smoe_option_count; i++) {
+        const smoe_option *entry = &smoe_option_table[i];
+        if (entry->kind != SMOE_OPT_COUNT) continue;
+        options++;
+        size_t c = 0;
+        while (!smoe_option_applies(entry, &smoe_commands[c])) c++;
+        for (size_t k = 0; k < SMOE_COUNT(wrong) + SMOE_COUNT(right); k++) {
+            bool good = k >= SMOE_COUNT(wrong);
+            const char *value = good ? right[k - SMOE_COUNT(wrong)] : wrong[k];
+            char name[64], command[64], text[64];
+            smoe_options parsed;
+            smoe_err err = {0};
+            snprintf(command, sizeof command, "%s", smoe_commands[c].name);
+            snprintf(name, sizeof name, "--%s", entry->name);
+            snprintf(text, sizeof text, "%s", value);
+            char *argv[] = {command, name, text, NULL};
+            int status = smoe_options_parse(&parsed, &smoe_commands[c], 3, argv, &err);
+            if (good) {
+                assert_int_equal(status, 0);
+                assert_int_equal(*(const long *)((const char *)&parsed + entry->at), 5);
+            } else {
+                assert_int_equal(status, -1);
+                assert_int_equal(err.code, SMOE_USAGE);
+                assert_non_null(strstr(err.text, "expected a whole number of at least 1"));
+            }
+            smoe_options_free(&parsed);
+        }
+    }
+    assert_true(options > 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order),
@@ -266,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_rules_name_known),
         cmocka_unit_test(test_rules_of_keys),
         cmocka_unit_test(test_times),
+        cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
