@@ -136,7 +136,8 @@ bool smoe_run_is_model(const char *arg) {
     for (size_t i = 0; i < SMOE_COUNT(foreign); i++)
         if (smoe_text_ends(arg, foreign[i])) return true;
     char first[FIRST];
-    return begins_as_ours(first, first_bytes(arg, first));
+    /* what is read from a pipe is gone */
+    return S_ISREG(there.st_mode) && begins_as_ours(first, first_bytes(arg, first));
 }
 
 bool smoe_run_is_folder(const char *dir) {
