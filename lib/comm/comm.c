@@ -171,11 +171,11 @@ void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_tra
 }
 
 /* At each level two processes exchange the parts of their neighbours. */
-void smoe_comm_collect(smoe_comm *c, void *x, size_t part, smoe_traffic kind) {
+void smoe_comm_collect(smoe_comm *c, void *x, size_t part) {
     assert(powerof2(c->size));
     for (int bit = 1; bit < c->size; bit *= 2) {
         size_t own = (size_t)(c->rank & -bit), away = own ^ (size_t)bit, bytes = (size_t)bit * part;
-        smoe_comm_exchange(c, kind, c->rank ^ bit, place_at(x, own * part), bytes,
+        smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, c->rank ^ bit, place_at(x, own * part), bytes,
                            place_at(x, away * part), bytes);
     }
 }

@@ -74,14 +74,15 @@ smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size);
 void smoe_comm_exchange(smoe_comm *comm, smoe_traffic kind, int other, const void *out,
                         size_t out_bytes, void *in, size_t in_bytes);
 
-/* The same while the caller computes: a thread makes the exchanges that were begun, one after the
- * other. The result is a number for smoe_comm_end, which returns when that exchange and those
- * before it have ended. Until then `out` must not change and `in` must not be used. The other
- * functions may be called when all have ended. Two processes must begin the exchanges that they
- * have with each other in the same order, and in an order that all can agree on: if each waits for
- * another one, none ends. Without a thread smoe_comm_begin itself makes the exchange. */
-uint64_t smoe_comm_begin(smoe_comm *comm, smoe_traffic kind, int other, const void *out,
-                         size_t out_bytes, void *in, size_t in_bytes);
+/* The same for SMOE_TRAFFIC_SLOTS while the caller computes: a thread makes the exchanges that were
+ * begun, one after the other. The result is a number for smoe_comm_end, which returns when that
+ * exchange and those before it have ended. Until then `out` must not change and `in` must not be
+ * used. The other functions may be called when all have ended. Two processes must begin the
+ * exchanges that they have with each other in the same order, and in an order that all can agree
+ * on: if each waits for another one, none ends. Without a thread smoe_comm_begin itself makes the
+ * exchange. */
+uint64_t smoe_comm_begin(smoe_comm *comm, int other, const void *out, size_t out_bytes, void *in,
+                         size_t in_bytes);
 void smoe_comm_end(smoe_comm *comm, uint64_t number);
 
 /* Starts and stops this thread; smoe_comm_open and smoe_comm_close do. */
@@ -127,9 +128,9 @@ void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, s
 /* x of `bytes` in units of `unit` bytes: each process gets the ranges of the others from them. */
 void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_traffic kind);
 
-/* x has a part of `part` bytes for each process, in their order: each gets those of the others from
- * them. */
-void smoe_comm_collect(smoe_comm *comm, void *x, size_t part, smoe_traffic kind);
+/* x has a part of `part` bytes of gradients for each process, in their order: each gets those of
+ * the others from them. */
+void smoe_comm_collect(smoe_comm *comm, void *x, size_t part);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 

@@ -105,14 +105,14 @@ void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *
     sent_count(c, kind, out_bytes);
 }
 
-uint64_t smoe_comm_begin(smoe_comm *c, smoe_traffic kind, int other, const void *out,
-                         size_t out_bytes, void *in, size_t in_bytes) {
+uint64_t smoe_comm_begin(smoe_comm *c, int other, const void *out, size_t out_bytes, void *in,
+                         size_t in_bytes) {
     smoe_background *b = c->background;
     if (!b) {
-        smoe_comm_exchange(c, kind, other, out, out_bytes, in, in_bytes);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_SLOTS, other, out, out_bytes, in, in_bytes);
         return 0;
     }
-    sent_count(c, kind, out_bytes);
+    sent_count(c, SMOE_TRAFFIC_SLOTS, out_bytes);
     pthread_mutex_lock(&b->lock);
     while (b->begun - b->ended == QUEUE) pthread_cond_wait(&b->changed, &b->lock);
     b->queue[b->begun++ % QUEUE] =

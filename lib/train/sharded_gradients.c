@@ -60,8 +60,7 @@ static bool factors_next(factors *f, const smoe_params *params, bool sharded, si
 
 /* Each process gets the numbers of rows of all processes. */
 static void rows_collect(const factors *f, smoe_comm *comm) {
-    smoe_comm_collect(comm, (void *)f->first, f->passes * (f->E + 1) * sizeof *f->first,
-                      SMOE_TRAFFIC_GRADIENTS);
+    smoe_comm_collect(comm, (void *)f->first, f->passes * (f->E + 1) * sizeof *f->first);
 }
 
 /* The experts of a parameter that have elements in the range of a process. */
@@ -127,8 +126,7 @@ void smoe_sharded_gradients_sum(smoe_sharded_gradients *p, real *block) {
     }
     for (size_t i = 0; factors_next(&f, params, true, &i, &p->same);) {
         for (int k = 0; k < 2; k++)
-            smoe_comm_collect(&p->same, f.at[k], f.passes * f.rows * f.width[k] * sizeof(real),
-                              SMOE_TRAFFIC_GRADIENTS);
+            smoe_comm_collect(&p->same, f.at[k], f.passes * f.rows * f.width[k] * sizeof(real));
         rows_collect(&f, &p->same);
     }
 }

@@ -144,11 +144,8 @@ static uint64_t rows_exchange(smoe_moe *l, size_t k, size_t other, void *local, 
     char *there = (char *)away + other * remote_of(l, k)->most * bytes;
     size_t here_bytes = (row[count] - row[0]) * bytes;
     size_t there_bytes = remote_rows(l, k, other) * bytes;
-    if (back)
-        return smoe_comm_begin(block_of(l), SMOE_TRAFFIC_SLOTS, (int)other, there, there_bytes,
-                               here, here_bytes);
-    return smoe_comm_begin(block_of(l), SMOE_TRAFFIC_SLOTS, (int)other, here, here_bytes, there,
-                           there_bytes);
+    if (back) return smoe_comm_begin(block_of(l), (int)other, there, there_bytes, here, here_bytes);
+    return smoe_comm_begin(block_of(l), (int)other, here, here_bytes, there, there_bytes);
 }
 
 /* Of rows that experts read or write. */

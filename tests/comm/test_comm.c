@@ -147,11 +147,11 @@ static bool collects(smoe_comm *c, void *user) {
     smoe_comm counted = {.size = c->size, .rank = c->rank};
     bool good = true;
     for (size_t k = 0; k < part; k++) x[own + k] = (unsigned char)(own + k * k);
-    smoe_comm_collect(c, x, part, SMOE_TRAFFIC_GRADIENTS);
+    smoe_comm_collect(c, x, part);
     for (size_t r = 0; r < R; r++)
         for (size_t k = 0; k < part; k++)
             good = good && x[r * part + k] == (unsigned char)(r * part + k * k);
-    smoe_comm_collect(&counted, NULL, part, SMOE_TRAFFIC_GRADIENTS);
+    smoe_comm_collect(&counted, NULL, part);
     good = good && counted.sent[SMOE_TRAFFIC_GRADIENTS].bytes == (R - 1) * part;
     good = good && !memcmp(counted.sent, c->sent, sizeof c->sent);
     free(x);
@@ -254,7 +254,7 @@ static bool begins_and_ends(smoe_comm *c, void *user) {
             int other = c->rank ^ (1 + i % (c->size - 1));
             memset(out[i], 1 + c->rank + 8 * i, bytes);
             memset(in[i], 0, bytes);
-            number[i] = smoe_comm_begin(c, SMOE_TRAFFIC_SLOTS, other, out[i], bytes, in[i], bytes);
+            number[i] = smoe_comm_begin(c, other, out[i], bytes, in[i], bytes);
             sent += bytes;
         }
         for (int i = 0; i < N; i++) {
@@ -285,8 +285,7 @@ static bool computes_meanwhile(smoe_comm *c, void *user) {
         if (i == 10000) return false;
         usleep(1000);
     }
-    uint64_t number =
-        smoe_comm_begin(c, SMOE_TRAFFIC_SLOTS, c->rank ^ 1, &out, sizeof out, &in, sizeof in);
+    uint64_t number = smoe_comm_begin(c, c->rank ^ 1, &out, sizeof out, &in, sizeof in);
     atomic_store(back, 1);
     smoe_comm_end(c, number);
     return in == 7 + (c->rank ^ 1);
