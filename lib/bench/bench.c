@@ -56,7 +56,7 @@ void smoe_peaks_free(smoe_peaks *y) {
 
 static double product_gflops(smoe_peaks *y) {
     double start = smoe_now();
-    smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, SIDE, SIDE, y->threads);
+    smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, y->threads);
     return 2e-9 * SIDE * SIDE * SIDE / smoe_since(start);
 }
 

@@ -18,7 +18,7 @@
 #include "bench/cost.h"
 #include "data/dataset.h"
 #include "spec/sources.h"
-#include "train/grad_accum.h"
+#include "math/rows.h"
 #include "train/optim.h"
 #include "train/step.h"
 
@@ -82,7 +82,7 @@ static smoe_cost_bytes bytes_of(smoe_model *model, const smoe_spec *spec, const 
         bytes.optimizer = of_experts + (bytes.optimizer - of_experts) / (double)R;
     if (spec->train.ema > 0) bytes.optimizer += bytes.weights;
     bytes.gradients = 4 * ((double)smoe_params_gradients(params) - stored) *
-                      (double)(1 + smoe_grad_accum_levels(G / R));
+                      (double)(1 + smoe_rows_levels(G / R));
     if (sharded) bytes.gradients += 4 * stored * (double)(1 + smoe_expert_parallel_sums(sharded));
     return bytes;
 }

@@ -55,18 +55,17 @@ const char *smoe_blas_kernel(void) {
     return bli_arch_string(bli_arch_query_id());
 }
 
-void smoe_blas_product(real *c, const real *a, const real *b, size_t m, size_t n, size_t k,
-                       int threads) {
+void smoe_blas_product(real *c, const real *a, const real *b, size_t side, int threads) {
     real one = 1, zero = 0;
     rntm_t runtime;
     bli_rntm_init(&runtime);
     bli_rntm_set_num_threads(threads, &runtime);
-    dim_t M = (dim_t)m, N = (dim_t)n, K = (dim_t)k;
+    dim_t n = (dim_t)side;
 #ifdef SMOE_F64
-    bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, M, N, K, &one, (double *)a, K, 1,
-                 (double *)b, N, 1, &zero, c, N, 1, NULL, &runtime);
+    bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, n, n, n, &one, (double *)a, n, 1,
+                 (double *)b, n, 1, &zero, c, n, 1, NULL, &runtime);
 #else
-    bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, M, N, K, &one, (float *)a, K, 1, (float *)b,
-                 N, 1, &zero, c, N, 1, NULL, &runtime);
+    bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, n, n, n, &one, (float *)a, n, 1, (float *)b,
+                 n, 1, &zero, c, n, 1, NULL, &runtime);
 #endif
 }

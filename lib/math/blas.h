@@ -1,8 +1,8 @@
 /*
- * BLIS, used only through this file: for the machine peak of `smoe bench`, and for general products
- * outside the model. BLIS selects slow kernels on processors whose name it does not know (those
- * with a masked brand string, and those newer than the library). So the kernels are selected here
- * by the features of the processor, unless the user has set BLIS_ARCH_TYPE.
+ * BLIS, used only through this file, for the machine peak of `smoe bench`, and by LAPACK. BLIS
+ * selects slow kernels on processors whose name it does not know (those with a masked brand string,
+ * and those newer than the library). So the kernels are selected here by the features of the
+ * processor, unless the user has set BLIS_ARCH_TYPE.
  */
 #pragma once
 
@@ -17,6 +17,5 @@ void smoe_blas_start(void);
 /* "BLIS 0.9.0" and the name of the kernels that it uses, as text. */
 const char *smoe_blas_version(void);
 const char *smoe_blas_kernel(void);
-/* C [m,n] = A [m,k] B [k,n], row-major without gaps, by BLIS on `threads` threads. */
-void smoe_blas_product(real *c, const real *a, const real *b, size_t m, size_t n, size_t k,
-                       int threads);
+/* C = A B, all [side,side] and row-major, by BLIS on `threads` threads. */
+void smoe_blas_product(real *c, const real *a, const real *b, size_t side, int threads);

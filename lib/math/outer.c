@@ -1,7 +1,7 @@
 /* Gradients of few rows, from their factors; see outer.h. */
 #include "math/outer.h"
-
 #include "base/threads.h"
+#include "math/rows.h"
 
 bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
     enum { UNIT = 16 }; /* what `outer` works on */
@@ -9,16 +9,10 @@ bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
            out <= SMOE_FACTORS_WIDEST && in <= SMOE_FACTORS_WIDEST;
 }
 
-static size_t levels_of(size_t passes) {
-    size_t levels = 0;
-    while (passes >> (levels + 1)) levels++;
-    return levels;
-}
-
 bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in) {
     size_t widest = out > in ? out : in;
     return smoe_outer_pays(rows, out, in) && passes * rows * (out + in) <= out * in &&
-           levels_of(passes) * SMOE_OUTER_ROWS * widest <= SMOE_FACTORS_SUMS;
+           smoe_rows_levels(passes) * SMOE_OUTER_ROWS * widest <= SMOE_FACTORS_SUMS;
 }
 
 /* The factors of pass i of several. */

@@ -15,6 +15,12 @@ void smoe_rows_add(real *y, const real *x, size_t size) {
         kern->add(y + i, x + i, size - i < CHUNK ? size - i : CHUNK);
 }
 
+size_t smoe_rows_levels(size_t count) {
+    size_t levels = 0;
+    while (count >> (levels + 1)) levels++;
+    return levels;
+}
+
 void smoe_rows_round(real *y, const real *x, size_t size) {
     SMOE_SHARED(elementwise, size)
     for (size_t i = 0; i < size; i++) y[i] = smoe_bf16_widen(smoe_bf16_round((float)x[i]));

@@ -20,3 +20,6 @@ void smoe_rows_sum_serial(real *out, smoe_matrix x);
 void smoe_rows_round(real *y, const real *x, size_t size);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
+/* The levels of the binary tree in which `count` terms, a power of two, are added one after the
+ * other: at each, one sum may wait for its right neighbour. */
+size_t smoe_rows_levels(size_t count);

@@ -2,16 +2,10 @@
 #include "train/grad_accum.h"
 #include "math/rows.h"
 
-size_t smoe_grad_accum_levels(size_t count) {
-    size_t levels = 0;
-    while (count >> (levels + 1)) levels++;
-    return levels;
-}
-
 int smoe_grad_accum_open(smoe_grad_accum *pieces, const smoe_params *params, size_t count,
                          smoe_err *err) {
     *pieces = (smoe_grad_accum){.size = params->shared};
-    for (size_t levels = smoe_grad_accum_levels(count); pieces->levels < levels; pieces->levels++) {
+    for (size_t levels = smoe_rows_levels(count); pieces->levels < levels; pieces->levels++) {
         smoe_arena arena = {0};
         smoe_arena_take(&arena, pieces->size, sizeof(real));
         if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of pieces");

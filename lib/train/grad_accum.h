@@ -17,10 +17,7 @@ typedef struct smoe_grad_accum {
     size_t levels, size; /* elements of a slab */
 } smoe_grad_accum;
 
-/* The number of slabs for `count` pieces, log2 of it. count is a power of two. */
-size_t smoe_grad_accum_levels(size_t count);
-
-/* For trees of `count` pieces of the gradients of the table. Free in any case. */
+/* For trees of `count` pieces, a power of two, of the gradients of the table. Free in any case. */
 int smoe_grad_accum_open(smoe_grad_accum *pieces, const smoe_params *params, size_t count,
                          smoe_err *err) SMOE_MUST_CHECK;
 void smoe_grad_accum_free(smoe_grad_accum *pieces);

@@ -4,6 +4,7 @@
  * pass.
  */
 #include "vit/model.h"
+#include "math/rows.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
 
@@ -189,8 +190,8 @@ void smoe_model_shard(smoe_model *m, smoe_comm *comm, double over, size_t pieces
     smoe_expert_parallel *s = &m->experts;
     s->block = smoe_comm_part(comm, comm->rank / (int)n * (int)n, 1, (int)n);
     s->pieces = pieces;
-    while (pieces >> (s->levels + 1)) s->levels++;
-    while (n >> (s->block_levels + 1)) s->block_levels++;
+    s->levels = smoe_rows_levels(pieces);
+    s->block_levels = smoe_rows_levels(n);
     for (size_t i = 0; i < layers; i++) smoe_expert_parallel_shard(moe_at(m, i), s);
     smoe_params_place(&m->params);
 }
