@@ -115,6 +115,13 @@ json_t *smoe_json_beside(const char *file, const char *name) {
     return smoe_json_read(path);
 }
 
+int smoe_json_write(const char *path, const json_t *value, smoe_err *err) {
+    SMOE_FREED char *text = json_dumps(value, JSON_INDENT(2));
+    size_t size = strlen(text);
+    text[size] = '\n'; /* in the place of the NUL: written with its length */
+    return smoe_file_write(path, text, size + 1, err);
+}
+
 /* Every member that is not an object, by its dotted name. */
 static void json_flatten(json_t *flat, const char *before, const json_t *value) {
     const char *key;

@@ -2,6 +2,8 @@
  * for lack of memory (base/alloc.h), so results of json_object_set_new and its kind are ignored. */
 #pragma once
 
+#include "smoe/smoe.h"
+
 #include <jansson.h>
 
 /* A number in JSON: whole numbers as integers, as long as a double represents them exactly; null
@@ -32,6 +34,9 @@ json_t *smoe_json_read(const char *path);
 
 /* The same of the file `name` in the folder of another file. */
 json_t *smoe_json_beside(const char *file, const char *name);
+
+/* Writes a file of JSON on several lines. */
+int smoe_json_write(const char *path, const json_t *value, smoe_err *err) SMOE_MUST_CHECK;
 
 /* JSON as text, every real with the fewest digits from which it is read back, and a point or an
  * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL of no value. */

@@ -180,9 +180,7 @@ static int initial_values(const void *user, const smoe_tensor *to, size_t first,
     const smoe_spec *spec = user;
     SMOE_FREED real *values = smoe_alloc(count, sizeof *values);
     smoe_param_initial(values, to->data, spec->seed, first, count);
-    smoe_tensor piece = {.dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
-                         .size = count,
-                         .data = values};
+    smoe_tensor piece = {.dtype = SMOE_DTYPE_REAL, .size = count, .data = values};
     return store(out, to, &piece, 0, count, first, err);
 }
 

@@ -222,10 +222,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
         json_array_append(previous, old);
         json_object_set_new(env, "previous", previous);
     }
-    SMOE_FREED char *text = json_dumps(env, JSON_INDENT(2));
-    size_t size = strlen(text);
-    text[size] = '\n'; /* in the place of the NUL: written with its length */
-    return smoe_file_write(at.path, text, size + 1, err);
+    return smoe_json_write(at.path, env, err);
 }
 
 char *smoe_run_previous(const smoe_run *run, const char *key) {

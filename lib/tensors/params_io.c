@@ -239,9 +239,8 @@ static bool aligned(const smoe_tensor *t) {
 static smoe_param_place params_io_place_of(const smoe_param *param, smoe_init_source source) {
     const smoe_tensor *t = source.tensor;
     if (source.way != SMOE_WAY_SAME) return (smoe_param_place){0};
-    smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     smoe_param_place place = {0};
-    if (t->dtype == own && aligned(t)) place.values = t->data;
+    if (t->dtype == SMOE_DTYPE_REAL && aligned(t)) place.values = t->data;
     if (t->dtype == SMOE_DTYPE_BF16 && aligned(t) && smoe_param_streams(param))
         place.narrow = t->data;
     return place;
@@ -302,11 +301,11 @@ smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *sla
     smoe_tensor *block = smoe_alloc(n * (sizeof *block + sizeof(away_source)) + letters + 1, 1);
     away_source *from = (away_source *)(block + n);
     char *name = (char *)(from + n);
-    smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     for (size_t i = 0; i < n; i++) {
         const smoe_param *param = &params->param[i];
         smoe_tensor *t = &block[i];
-        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = param->ndim, .size = param->whole};
+        *t = (smoe_tensor){
+            .name = name, .dtype = SMOE_DTYPE_REAL, .ndim = param->ndim, .size = param->whole};
         if (slab->values) t->data = slab->values + param->offset;
         if (slab->narrow) {
             t->dtype = SMOE_DTYPE_BF16;

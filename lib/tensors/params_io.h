@@ -5,6 +5,9 @@
 
 #include "tensors/init_map.h"
 
+/* The type that `real` has in a file. */
+#define SMOE_DTYPE_REAL (sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32)
+
 /* Weights of the table out of a file, BF16, F16, F32 or F64 converted. SMOE_DATA names, in one
  * pass, every tensor that is missing, unknown, misshapen or of another type; or, where the model is
  * of another width, depth or the like, that. Shapes are exact: the same elements under other unit

@@ -53,12 +53,6 @@ static char *shard_path(const char *path, size_t i, size_t shards) {
     return smoe_text_format("%.*s-%05zu-of-%05zu%s", (int)stem, path, i + 1, shards, ENDING);
 }
 
-static int print_index(FILE *out, const void *context, smoe_err *err) {
-    if (!json_dumpf(context, out, JSON_INDENT(2) | JSON_SORT_KEYS) && fputc('\n', out) != EOF)
-        return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "cannot be written");
-}
-
 /* One shard, if it is this process's turn, and its tensors in the map of the index. */
 static int shard_write(const char *path, json_t *map, const smoe_content *content,
                        smoe_turns *turns, smoe_err *err) {
@@ -94,7 +88,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_content *conte
     SMOE_FREED char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
     json_auto_t *json =
         json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
-    return smoe_file_print(index, print_index, json, err);
+    return smoe_json_write(index, json, err);
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */
