@@ -80,10 +80,5 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 /* Reads the member being visited to its end without keeping it. */
 int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
-/* If *bytes is gzip, by its first two bytes, replaces it by the inflated data. Messages have no
- * file name: the caller adds it. */
-int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan,
-                smoe_err *err) SMOE_MUST_CHECK;
-
 /* Puts "PATH: NAME: " (archives) or "PATH/NAME: " (directories) before err. Returns -1. */
 int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, smoe_err *err);

@@ -28,6 +28,11 @@ int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *patt
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_binaries_free(smoe_binaries *files);
 
+/* If *bytes is gzip, by its first two bytes, replaces it by the inflated data, of at most `most`
+ * bytes. Messages have no file name: the caller adds it. */
+int smoe_binary_inflate(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
 /* Fails with SMOE_DATA and "FILE: at byte OFFSET: problem". */
 #define smoe_binary_fail(files, set, file, offset, err, ...) \
     (smoe_fail(err, SMOE_DATA, __VA_ARGS__), smoe_binary_prefix(files, set, file, offset, err))

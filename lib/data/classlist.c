@@ -1,8 +1,8 @@
 /* The classes of samples, as they are read; see classlist.h. */
 #include "data/classlist.h"
 #include "base/json.h"
+#include "data/labels.h"
 
-#include <ctype.h>
 #include <search.h>
 
 enum { MOST_CLASSES = 10000000 };
@@ -65,12 +65,6 @@ int smoe_classlist_name(smoe_classlist *l, const char *name, smoe_err *err) {
     return 0;
 }
 
-static char *classlist_trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
-    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
-    return text;
-}
-
 static int nothing(smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "no class");
 }
@@ -79,14 +73,15 @@ int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
     static const char numbers[] = "0123456789,;|[] \t\r\n";
     char *own = smoe_alloc_text(text), *rest = NULL;
     bool numeric = strspn(own, numbers) == strlen(own);
+    const char *between = numeric ? numbers + strlen("0123456789") : ";|";
     size_t before = l->count;
     int status = 0;
-    for (char *word = strtok_r(own, numeric ? numbers + 10 : ";|", &rest); word && !status;
-         word = strtok_r(NULL, numeric ? numbers + 10 : ";|", &rest)) {
+    for (char *word = strtok_r(own, between, &rest); word && !status;
+         word = strtok_r(NULL, between, &rest)) {
         if (numeric)
             status = add_number(l, strtoull(word, NULL, 10), err);
-        else if (*classlist_trimmed(word))
-            status = smoe_classlist_name(l, classlist_trimmed(word), err);
+        else if (*smoe_labels_trimmed(word))
+            status = smoe_classlist_name(l, smoe_labels_trimmed(word), err);
     }
     free(own);
     return status || l->count > before ? status : nothing(err);

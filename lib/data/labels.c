@@ -8,6 +8,7 @@
 #include "data/labels.h"
 #include "base/file.h"
 
+#include <ctype.h>
 #include <strings.h>
 
 enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 1 << 16 };
@@ -82,9 +83,9 @@ static int add_word(reading *r, smoe_labels_row *new, const char *name, smoe_err
     return 0;
 }
 
-static char *labels_trimmed(char *text) {
-    text += strspn(text, " \t");
-    for (size_t n = strlen(text); n && strchr(" \t", text[n - 1]); n--) text[n - 1] = '\0';
+char *smoe_labels_trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
     return text;
 }
 
@@ -92,11 +93,12 @@ static char *labels_trimmed(char *text) {
 static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
     char *rest = NULL;
     for (size_t k = r->path + 1; k < r->cells; k++) {
-        char *cell = labels_trimmed(r->cell[k]), *end;
+        char *cell = smoe_labels_trimmed(r->cell[k]), *end;
         if (k == r->split || (r->list < SIZE_MAX && k != r->list)) continue;
         if (k == r->list) {
             for (char *name = strtok_r(cell, ";|", &rest); name; name = strtok_r(NULL, ";|", &rest))
-                if (*labels_trimmed(name) && add_word(r, new, labels_trimmed(name), err)) return -1;
+                if (*smoe_labels_trimmed(name) && add_word(r, new, smoe_labels_trimmed(name), err))
+                    return -1;
             continue;
         }
         double value = strtod(cell, &end);
@@ -116,12 +118,12 @@ static int labels_add_row(reading *r, smoe_err *err) {
     if (r->cells != r->heads)
         return wrong(r, err, "%zu column%s, but the heading has %zu", r->cells, SMOE_S(r->cells),
                      r->heads);
-    char *path = labels_trimmed(r->cell[r->path]);
+    char *path = smoe_labels_trimmed(r->cell[r->path]);
     for (char *c = path; (c = strchr(c, '\\'));) *c = '/';
     smoe_labels_row new = {.name = path, .first = l->words, .line = r->line};
     while (!strncmp(new.name, "./", 2)) new.name += 2;
     if (!*new.name) return wrong(r, err, "no path of an image");
-    if (r->split < SIZE_MAX) new.split = labels_trimmed(r->cell[r->split]);
+    if (r->split < SIZE_MAX) new.split = smoe_labels_trimmed(r->cell[r->split]);
     if (read_classes(r, &new, err)) return -1;
     if (l->rows == UINT32_MAX - 1) return wrong(r, err, "too many rows");
     SMOE_APPEND(l->row, l->rows) = new;
@@ -137,9 +139,9 @@ static int read_heading(reading *r, smoe_err *err) {
     if (r->cells == 1 && strpbrk(r->cell[0], "\t;|"))
         return wrong(r, err, "no comma in the heading: columns are separated by commas");
     /* The number of a row, as pandas writes it before the columns, has no heading. */
-    r->path = r->cells > 2 && !*labels_trimmed(r->cell[0]);
+    r->path = r->cells > 2 && !*smoe_labels_trimmed(r->cell[0]);
     for (size_t k = r->path + 1; k < r->cells; k++) {
-        r->cell[k] = labels_trimmed(r->cell[k]);
+        r->cell[k] = smoe_labels_trimmed(r->cell[k]);
         for (size_t i = r->path + 1; i < k; i++)
             if (!strcmp(r->cell[i], r->cell[k]))
                 return wrong(r, err, "two columns are '%.40s'", r->cell[k]);

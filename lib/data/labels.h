@@ -29,6 +29,9 @@ int smoe_labels_read(smoe_labels **labels, const char *path, smoe_err *err) SMOE
 int smoe_labels_open(smoe_labels **labels, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_labels_free(smoe_labels *labels);
 
+/* The name of a class as it was written, without white space around it; in place. */
+char *smoe_labels_trimmed(char *text);
+
 /* The number, from 1, of the row of an image: its path is the image's name, or the end of it after
  * a slash, the longest first, with the ending of the file or without; 0: there is none. */
 uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
