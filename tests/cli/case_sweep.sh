@@ -120,8 +120,10 @@ small="tiny.yaml train.steps=4 model.moe.experts=2,4"
 status 0 smoe sweep $small --seeds 0,1 -q -o more >/dev/null
 before=$(ls -l --time-style=full-iso more/0*/STATUS)
 # before that, --dry-run lists the cells with the names that they will have, and checks what --extend and --resume check
-status 0 smoe sweep $small seed=0,1,2 --extend -n -q -o more --cells 4 >out
+status 0 smoe sweep $small seed=0,1,2 --extend -n -q -o more >out
 [ "$(sed -n 's/^\(00[0-9][^ ]*\) .*/\1/p' out | tail -n 3 | tr '\n' ' ')" = "003-experts=4,seed=1 004-experts=2,seed=2 005-experts=4,seed=2 " ] || fail "$(cat out)"
+status 0 smoe sweep $small seed=0,1,2 --extend -n -q -o more --cells 4 >out
+[ "$(sed -n 's/^\(00[0-9][^ ]*\) .*/\1/p' out | tr '\n' ' ')" = "004-experts=2,seed=2 " ] || fail "$(cat out)"
 status 2 smoe sweep $small seed=0,1,2 --resume -n -q -o more 2>err
 grep -q 'it has 4 cells, the spec now makes 6; --extend adds cells to it, ' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=1,2 --extend -n -q -o more 2>err
