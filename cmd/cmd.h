@@ -200,7 +200,7 @@ void smoe_heading_print(smoe_result *lines, const smoe_options *options);
 /* ---- several processes ----------------------------------------------------------------------- */
 
 /* Refuses processes that a launcher started together if one process does the command
- * (SMOE_ALONE), unless they share the cells of a sweep; with one message. */
+ * (SMOE_ALONE, SMOE_CELLS), unless they share the cells of a sweep; with one message. */
 int smoe_alone(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Runs `command` with options->comm, whose processes all end with the same status. Only process 0

@@ -62,8 +62,8 @@ typedef struct smoe_command {
     const char *name, *arguments;
     size_t fewest, most;
     /* SMOE_ALONE: refused to processes that a launcher started together, each of which would write
-     * the same files. */
-    enum { SMOE_SEVERAL, SMOE_ALONE } processes;
+     * the same files. SMOE_CELLS: also, but with --resume they share the cells. */
+    enum { SMOE_SEVERAL, SMOE_ALONE, SMOE_CELLS } processes;
     const char *summary, *examples;
 } smoe_command;
 

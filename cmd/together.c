@@ -88,8 +88,8 @@ static void complain_once(const smoe_comm *comm, int status, const smoe_options 
 /* Processes that cannot be connected are refused alike. */
 int smoe_alone(const smoe_options *options, smoe_err *err) {
     smoe_comm comm;
-    bool cells = strstr("sweep ablate", options->command->name);
-    if (options->command->processes != SMOE_ALONE || options->resume) return 0;
+    bool cells = options->command->processes == SMOE_CELLS;
+    if (options->command->processes == SMOE_SEVERAL || (cells && options->resume)) return 0;
     int status = smoe_comm_open(&comm, err);
     if (!status && comm.size == 1) return 0;
     smoe_fail(err, SMOE_USAGE,
