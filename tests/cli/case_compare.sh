@@ -24,7 +24,7 @@ status 0 smoe sweep --status first --reference model.moe.experts=4 >out
 grep -q '^Differences from model.moe.experts=4:$' out && grep -qE '^2 +uniform +precision_at_1 ' out || fail "$(cat out)"
 cmp before.csv first/differences.csv || fail "--status changed a table"
 status 2 smoe sweep --status first --reference model.moe.experts=4 --json 2>err
-grep -q -- '--reference cannot be used with --status and --json: it has no differences; --resume --json has them$' err || fail "$(cat err)"
+grep -q -- '--reference cannot be used with --status and --json: a status has no differences; --resume --json has them$' err || fail "$(cat err)"
 # a row without a counterpart is named, with the reference that would give it one
 cat >zipped.yaml <<EOF
 $(cat tiny.yaml)
