@@ -354,3 +354,15 @@ int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoin
     if (err && err->code == SMOE_DATA) suggest_older(dir, step, params, err);
     return -1;
 }
+
+int smoe_checkpoint_state(const char *dir, smoe_checkpoint *state, smoe_err *err) {
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    stored read = {0};
+    uint64_t step = 0;
+    int found = smoe_checkpoints_newest(dir, &step, err);
+    if (found <= 0) return found;
+    if (file_open(&file, dir, step, "state.safetensors", err) || state_read(file, &read, err))
+        return -1;
+    *state = read.state;
+    return 1;
+}

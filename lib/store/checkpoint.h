@@ -51,3 +51,7 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
  * and, if there is one, an older checkpoint that is intact. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
+
+/* The state in ckpt/latest alone. 1: read; 0: there is no checkpoint yet; -1: SMOE_DATA, or
+ * SMOE_RUNTIME. */
+int smoe_checkpoint_state(const char *dir, smoe_checkpoint *state, smoe_err *err) SMOE_MUST_CHECK;

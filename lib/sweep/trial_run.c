@@ -112,6 +112,20 @@ static void wait_for_run(const char *dir) {
     for (int i = 0; i < 500 && smoe_run_is_written(dir); i++) nanosleep(&nap, NULL);
 }
 
+/* The run of another trial with a checkpoint and the same keys of data, whose images must be the
+ * same, or what is compared is not what differs. NULL: there is none. Fresh. */
+static char *trial_run_beside(const smoe_sweep *sweep, size_t i) {
+    json_auto_t *own = json_loads(sweep->trial[i].spec, 0, NULL);
+    for (size_t k = 0; k < sweep->trials; k++) {
+        SMOE_FREED char *dir = k == i ? NULL : smoe_trial_dir(sweep, k);
+        if (!dir || !smoe_file_holds(dir, "ckpt/latest")) continue;
+        json_auto_t *other = json_loads(sweep->trial[k].spec, 0, NULL);
+        if (!json_equal(json_object_get(own, "data"), json_object_get(other, "data"))) continue;
+        return smoe_alloc_text(dir);
+    }
+    return NULL;
+}
+
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
 static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
                            smoe_train_options how, size_t *classes, smoe_err *err) {
@@ -130,6 +144,8 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     how.choice = sweep->start.choice;
     how.moments = init && sweep->start.moments;
     how.evaluates = true; /* what a sweep is for */
+    SMOE_FREED char *beside = how.mode == SMOE_RUN_NEW ? trial_run_beside(sweep, i) : NULL;
+    how.beside = beside;
     smoe_train_result result = {0};
     wait_for_run(dir);
     int status = smoe_train(spec, &how, &result, err);

@@ -85,6 +85,35 @@ static void data_mark(trainer *t) {
     t->state.data = smoe_dataset_checksum(t->train);
 }
 
+static bool data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, char *how,
+                         size_t size) {
+    if (then->images && then->images != now->images)
+        snprintf(how, size, "it has %" PRIu64 " images, and had %" PRIu64, now->images,
+                 then->images);
+    else if (then->classes && then->classes != now->classes)
+        snprintf(how, size, "the names of its classes have changed");
+    else if (then->data && then->data != now->data)
+        snprintf(how, size, "names, labels, sizes or pixels of its images have changed");
+    else
+        return false;
+    return true;
+}
+
+/* The run beside this one counts if it has a checkpoint that can be read. */
+static int data_check_beside(const trainer *t, smoe_err *err) {
+    const char *beside = t->options->beside;
+    smoe_checkpoint then;
+    char other[96];
+    if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0 ||
+        !data_differs(&then, &t->state, other, sizeof other))
+        return 0;
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s: the training data is not that of %s, with which it would be compared: %s; "
+        "restore the data, or begin another sweep with -o DIR",
+        t->options->dir, beside, other);
+}
+
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
  * spelled differently. */
 static void trainer_say(const void *user, const char *text) {
@@ -161,6 +190,7 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
         return -1;
     data_mark(t);
+    if (data_check_beside(t, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);
@@ -171,17 +201,9 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
 
 /* Compares the restored checkpoint with the current data. */
 static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
-    const smoe_checkpoint *then = &t->state;
     const char *dir = t->options->dir;
-    char other[96] = "";
-    if (then->images && then->images != now->images)
-        snprintf(other, sizeof other, "it has %" PRIu64 " images, and had %" PRIu64, now->images,
-                 then->images);
-    else if (then->classes && then->classes != now->classes)
-        snprintf(other, sizeof other, "the names of its classes have changed");
-    else if (then->data && then->data != now->data)
-        snprintf(other, sizeof other, "names, labels, sizes or pixels of its images have changed");
-    if (!*other) return 0;
+    char other[96];
+    if (!data_differs(&t->state, now, other, sizeof other)) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: cannot resume with other training data: %s; --init %s starts another run "
                      "from its weights",

@@ -28,6 +28,13 @@ for given in data.holdout=0.5 data.seed=9; do
 done
 status 0 smoe eval held data.holdout=0.25 >/dev/null 2>err
 ! grep -q 'trained with' err || fail "$(cat err)"
+# cells of a sweep are compared, so their images must be the same
+status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 -o cells >/dev/null
+png >photos/bee/20.png
+status 5 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1,2 --extend -o cells >/dev/null 2>err
+grep -q 'cells/002-seed=2: the training data is not that of cells/000-seed=0, with which it would be compared: it has 31 images, and had 30; ' err || fail "$(cat err)"
+rm photos/bee/20.png
+status 0 smoe sweep --resume cells --retry-failed -q >/dev/null
 # at rate 0 the first evaluation is the best one; a cell that ends early says how many steps it made
 status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 train.steps=9 train.optimizer.lr=0 train.eval_every=1 \
     train.checkpoint_every=0 train.patience=2 eval.split=val -o early >/dev/null
