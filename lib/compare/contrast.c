@@ -26,9 +26,12 @@ static double contrast_value_of(const contrast *c, size_t run) {
     return contrast_value(c->m, run, c->metric);
 }
 
-/* A sum of terms that is smaller than this share of them is 0: weights and sums are rounded, so
- * that rows that tie may leave the same 1e-17 for every seed, a difference beyond all doubt. */
-static const double contrast_rounding = 1e-12;
+/* A sum of terms that is smaller than this share of their sizes is 0: weights and sums are rounded,
+ * so that rows that tie may leave the same 1e-17 for every seed, a difference beyond all doubt, or
+ * for some images, a spread that proves them equivalent. */
+static double without_rounding(double sum, double size) {
+    return fabs(sum) <= 1e-12 * size ? 0 : sum;
+}
 
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
  * it. */
@@ -43,8 +46,7 @@ static double contrast_sum_of(const contrast *c, size_t like) {
         size += fabs(weight * contrast_value_of(c, i));
         found++;
     }
-    if (found != c->groups) return NAN;
-    return fabs(sum) <= contrast_rounding * size ? 0 : sum;
+    return found == c->groups ? without_rounding(sum, size) : (double)NAN;
 }
 
 /* One value for each seed that all groups have. */
@@ -86,8 +88,8 @@ static bool is_first(const contrast *c, size_t i,
     return first;
 }
 
-/* Adds the outcomes of a run to d [seeds,images], made with the first run. 1 done, 0 there are
- * none, -1 with err. */
+/* Adds the outcomes of a run to d [2,seeds,images], made with the first run: their sums, then the
+ * sums of their sizes. 1 done, 0 there are none, -1 with err. */
 static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
                             size_t *images, smoe_err *err) {
     SMOE_FREED float *outcome = NULL;
@@ -95,9 +97,13 @@ static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t c
                                                   contrast_value_of(c, run), err))
         return -1;
     if (!outcome) return 0;
-    if (!*d) *d = smoe_alloc(c->seeds * *images, sizeof **d);
-    double weight = c->weight[c->m->group[run]];
-    for (size_t k = 0; k < *images; k++) (*d)[seed * *images + k] += weight * (double)outcome[k];
+    if (!*d) *d = smoe_alloc(2 * c->seeds * *images, sizeof **d);
+    double weight = c->weight[c->m->group[run]], *sum = *d + seed * *images;
+    double *size = sum + c->seeds * *images;
+    for (size_t k = 0; k < *images; k++) {
+        sum[k] += weight * (double)outcome[k];
+        size[k] += fabs(weight * (double)outcome[k]);
+    }
     return 1;
 }
 
@@ -116,7 +122,10 @@ static int contrast_add_set(smoe_paired *paired, const contrast *c, size_t first
     }
     for (size_t s = 0; s < c->seeds; s++)
         if (!has[s] && got == 1) got = 0; /* its images differ from seed to seed, or are unknown */
-    if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
+    if (got != 1) return got;
+    for (size_t k = 0; k < c->seeds * images; k++)
+        d[k] = without_rounding(d[k], d[k + c->seeds * images]);
+    smoe_stats_add_images(paired, d, c->seeds, images);
     return got;
 }
 

@@ -234,6 +234,24 @@ static void tied_rows_do_not_differ(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* k 2 as k 1 with 2, 4 and 8 experts, image by image: a third three times less a third three times
+ * is 1.1e-16, a spread from which 3 images would prove that the rows are equivalent. */
+static void tied_images_have_no_spread(void **state) {
+    smoe_sweep sweep =
+        made(*state, TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: "
+                             "[2, 4, 8]}, seeds: [0, 1], reference: model.moe.k=1}\n");
+    for (size_t cell = 0; cell < 12; cell++) done(&sweep, cell, (const double[]){0, 1, 1});
+    smoe_results r = sweep_folder_results(&sweep);
+    const smoe_difference *pool =
+        &r.contrasts.compared.difference[r.contrasts.compared.differences - 1];
+    assert_true(pool->pooled);
+    assert_int_equal(pool->paired.images, IMAGES);
+    assert_true(pool->paired.half == 0);
+    assert_close(smoe_stats_p_equivalent(&pool->paired, 0.1), 0.9 * 0.9 * 0.9, 1e-12);
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+}
+
 /* Uneven steps: log2 is 0, 1, 3; deviations from the mean 4/3 are -4/3, -1/3, 5/3, sum of
  * squares 42/9. */
 static void slopes_by_hand(void **state) {
@@ -298,6 +316,7 @@ int main(void) {
                                        TEST(trends_by_hand),
                                        TEST(equal_rows_have_no_trend),
                                        TEST(tied_rows_do_not_differ),
+                                       TEST(tied_images_have_no_spread),
                                        TEST(slopes_by_hand),
                                        TEST(margins_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
