@@ -441,7 +441,8 @@ static void set_scale(const figure *g, smoe_plot_scale *scale) {
     if (g->entry->around_zero) low = -1, high = 1;
     if (g->entry->around_one) low = 0, high = fmax(high, 2);
     if (!scale->diverging && low <= high / 2) low = fmin(low, 0);
-    if (!(low < high)) high = low + 0.5;
+    if (!(low < high) && high == 0) high = 0.5;
+    if (!(low < high)) low = high - fabs(high) / 2; /* not above the only value, which may be 1 */
     scale->low = low;
     scale->high = high;
     scale->middle = g->entry->around_one ? 1 : (low + high) / 2;

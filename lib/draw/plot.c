@@ -131,11 +131,10 @@ static double plot_step_of(double low, double high, bool whole) {
 }
 
 void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, bool wide) {
-    double room = fmax(fabs(high) / 20, 1e-3);
+    double room = fmax(fabs(high) / 20, whole ? 0.5 : 1e-3);
     if (low == high) {
         low -= room;
         high += room;
-        whole = false;
     }
     axis->step = plot_step_of(low, high, whole);
     axis->low = wide ? floor(low / axis->step + 1e-9) * axis->step : low;

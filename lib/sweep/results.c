@@ -326,7 +326,7 @@ void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
     if (all && trials) add_open(result, r->sweep);
     if (!r->evaluations) return;
     smoe_result *part = smoe_result_part(result, NULL);
-    part->title = "Evaluations at other settings";
+    if (r->evaluations->measured->metrics) part->title = "Evaluations at other settings";
     smoe_results_add(part, r->evaluations, all);
 }
 

@@ -113,6 +113,15 @@ static bool same_line(const figure *f, size_t a, size_t b) {
     return true;
 }
 
+/* Whether two groups of one line are at the same place of the x axis. */
+static bool shares_place(const figure *f) {
+    for (size_t b = 0; b < f->m->groups; b++)
+        for (size_t a = 0; a < b; a++)
+            if (same_line(f, a, b) && !strcmp(group_value(f, a, f->x), group_value(f, b, f->x)))
+                return true;
+    return false;
+}
+
 /* "soft, experts per token 2": what distinguishes a line; "" where there is nothing. Without MoE
  * layers their settings are left out. */
 static void name_line(const figure *f, size_t group, char name[SMOE_PLOT_TEXT]) {
@@ -389,8 +398,8 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
  * bars.
  *   x     not given: the first column from x_from on whose values are numbers, at least two; else
  *         the first column from there, its values side by side
- *   line  the column that tells lines apart. Not given: all but x; where x is a metric, all
- *         columns whose values are no numbers
+ *   line  the column that tells lines apart. Not given, or not enough because a line would have two
+ *         points at one x: all but x; where x is a metric, all columns whose values are no numbers
  * A name that these results do not have counts as not given. Nothing is drawn if no trial is done,
  * or if only the seed is swept. *drawn is false when a script was left that gnuplot has not drawn.
  */
@@ -405,6 +414,7 @@ static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, con
     if (f.metric == SIZE_MAX || !choose_x(&f, wish->x) || (cells && f.x == SIZE_MAX)) return 0;
     if (cells) return draw_cells(&f, name, drawn, err);
     f.line = smoe_sweep_column(r->sweep, wish->line);
+    if (f.x != SIZE_MAX && shares_place(&f)) f.line = SIZE_MAX;
     return draw_points(&f, name, drawn, err);
 }
 

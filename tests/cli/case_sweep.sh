@@ -155,6 +155,15 @@ for folder in more fresh; do grep -v 'a time' $folder/differences.csv >$folder.d
 cmp more.differences fresh.differences || fail "the same seeds, seen, have other differences"
 status 0 smoe sweep --resume more --all-seeds -q --json >out
 grep -q '"n": 3' out || fail "$(cat out)"
+# a key that cannot tell all lines apart: a line through two rows at one x would be no line. Cells of one value: no colours above it.
+status 0 smoe sweep tiny.yaml train.steps=2 model.heads=1,2 train.optimizer.beta2=0.9,0.99 train.optimizer.lr=1e-3,1e-2 -q -o lines >/dev/null
+lines() { smoe sweep --status lines --x train.optimizer.lr "$@" >/dev/null && grep -o "title '[^']*heads [^']*'" lines/sweep.gp | sort -u | wc -l; }
+[ "$(lines --line model.heads)" -eq 4 ] && [ "$(lines)" -eq 4 ] || fail "$(cat lines/sweep.gp)"
+status 0 smoe sweep --status lines --x model.heads --y train.optimizer.lr:params >/dev/null
+grep -qF "set cbrange [$(awk 'NR == 2 { print $NF / 2 ":" $NF }' FS=, lines/sweep_cells.csv)]" lines/sweep.gp || fail "$(cat lines/sweep.gp lines/sweep_cells.csv)"
+# no heading above evaluations of which there is none
+status 5 smoe sweep tiny.yaml data.source=cifar10 data.path=data evaluate.eval.precision=f32,bf16 -q -o none >out 2>/dev/null
+! grep 'Evaluations' out none/summary.md || fail "$(cat none/summary.md)"
 # the rows that no other row beats, against a search through all pairs
 status 0 smoe sweep tiny.yaml train.steps=4,8 model.moe.experts=2,4 --seeds 0 -q -o front >/dev/null
 status 0 smoe sweep --resume front --front train_exaflop:test_loss -q >/dev/null
