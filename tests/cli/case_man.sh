@@ -48,3 +48,5 @@ for page in "$ROOT"/man/*.[57]; do
     sed -n '/^\.SH SEE ALSO/,$p' "$ROOT/man/smoe.1" | sed 's/\\-/-/g' | grep -qE "^\.BR $name \($section\)" ||
         fail "smoe.1 does not refer to $name($section)"
 done
+# A quotation mark after a backslash begins a comment in a page: what follows it is not printed.
+! grep -n '\\"' "$ROOT"/man/*.[157] | grep -v ':\.\\"' || fail "in pages, a quotation mark is \\(dq"
