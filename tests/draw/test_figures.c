@@ -174,8 +174,8 @@ static void test_groups(void **state) {
     smoe_frame_free(&frames[1]);
 }
 
-/* Axes end at round numbers, or not; a single point gets 5% around it, or a thousandth;
- * logarithmic axes have space. */
+/* Axes end at round numbers, or not; a single point gets 5% around it, or a thousandth, and a whole
+ * number at least a half, without ticks between whole numbers; logarithmic axes have space. */
 static void test_ranges(void **state) {
     smoe_plot_axis axis = {0};
     smoe_plot_range(&axis, 0.03, 0.47, false, true);
@@ -186,8 +186,10 @@ static void test_ranges(void **state) {
     smoe_plot_range(&axis, 1, 3, true, false);
     assert_true(axis.step == 1);
     smoe_plot_range(&axis, 5, 5, true, false);
+    assert_true(axis.low == 4.5 && axis.high == 5.5 && axis.step == 1);
+    smoe_plot_range(&axis, 5, 5, false, false);
     assert_true(axis.low == 4.75 && axis.high == 5.25);
-    smoe_plot_range(&axis, 0, 0, true, false);
+    smoe_plot_range(&axis, 0, 0, false, false);
     assert_true(axis.low == -0.001 && axis.high == 0.001);
     smoe_plot_range_log(&axis, 1, 64, 2);
     assert_true(axis.log == 2 && axis.low < 1 && axis.high > 64 && axis.high < 128);
