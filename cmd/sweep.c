@@ -84,7 +84,7 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
                            size_t count, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
+    SMOE_FREED_BY(smoe_spec_keys_clear) smoe_sweep_keys keys = {0};
     for (size_t i = 0; i < count; i++)
         if (!strncmp(assign[i], "model.moe.router=", 17))
             return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers",
@@ -92,10 +92,10 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
     if (smoe_cmd_text(&text, file, options, err)) return -1;
     text.of_cells = true;
     if (smoe_spec_parse(&spec, &text, assign, count, err) ||
-        smoe_ablate_axes(&axes, &spec, options->routers, seeds ? strchr(seeds, '=') + 1 : "0,1,2",
+        smoe_ablate_axes(&keys, &spec, options->routers, seeds ? strchr(seeds, '=') + 1 : "0,1,2",
                          err))
         return -1;
-    return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, err);
+    return smoe_sweep_expand(sweep, &text, assign, count, &keys, false, err);
 }
 
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {

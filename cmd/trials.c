@@ -178,14 +178,14 @@ static void add_memory(smoe_result *result, const smoe_estimate *all, size_t tri
 
 /* What a trial is evaluated at, once it is trained. */
 static void add_points(smoe_result *result, const smoe_sweep *sweep) {
-    const smoe_axis *axis = &sweep->evaluate;
+    const smoe_points *axis = &sweep->evaluate;
     if (!axis->points) return;
     smoe_result_line(result, NULL, "%s%zu evaluation%s%s:", sweep->run ? "" : "then ", axis->points,
                      SMOE_S(axis->points), sweep->run ? "" : " of each cell");
     for (size_t p = 0; p < axis->points; p++) {
         smoe_result_line(result, NULL, " ");
         for (size_t c = 0; c < axis->columns; c++)
-            smoe_result_more(result, " %s=%s", axis->column[c], axis->point[p].value[c]);
+            smoe_result_more(result, " %s=%s", axis->column[c], axis->value[p][c]);
     }
 }
 

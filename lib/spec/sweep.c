@@ -4,13 +4,26 @@
  */
 #include "spec/node.h"
 
-static void keys_clear(smoe_sweep_keys *keys) {
+smoe_sweep_key *smoe_spec_keys_add(smoe_sweep_keys *keys, const char *name, bool zip) {
+    smoe_sweep_key *key = &SMOE_APPEND(keys->key, keys->count);
+    *key = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
+    return key;
+}
+
+bool smoe_spec_keys_have(const smoe_sweep_key *key, const char *value) {
+    size_t i = 0;
+    while (i < key->count && strcmp(key->value[i], value)) i++;
+    return i < key->count;
+}
+
+void smoe_spec_keys_clear(smoe_sweep_keys *keys) {
     for (size_t k = 0; k < keys->count; k++) {
         smoe_sweep_key *key = &keys->key[k];
         smoe_texts_free(key->value, key->count);
         free(key->key);
     }
     free(keys->key);
+    *keys = (smoe_sweep_keys){0};
 }
 
 const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1] = {
@@ -42,8 +55,8 @@ void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
 }
 
 void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
-    keys_clear(&sweep->train);
-    keys_clear(&sweep->evaluate);
+    smoe_spec_keys_clear(&sweep->train);
+    smoe_spec_keys_clear(&sweep->evaluate);
     smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
     smoe_spec_sweep_plan_clear(&sweep->plan);
@@ -53,12 +66,8 @@ void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
 /* Adds a value; takes over `text`. */
 static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_key *key,
                       char *text) {
-    for (size_t i = 0; !key->zip && i < key->count; i++) {
-        if (strcmp(key->value[i], text)) continue;
+    if (!key->zip && smoe_spec_keys_have(key, text))
         smoe_reading_problem(reading, &node->where, key->key, "a value is given twice");
-        free(text);
-        return;
-    }
     SMOE_APPEND(key->value, key->count) = text;
 }
 
@@ -103,9 +112,7 @@ static smoe_sweep_key *sweep_key(smoe_reading *reading, const smoe_node *node,
     for (size_t i = 0; i < keys->count; i++)
         if (!strcmp(keys->key[i].key, name))
             smoe_reading_problem(reading, &node->where, name, "is swept twice");
-    smoe_sweep_key *key = &SMOE_APPEND(keys->key, keys->count);
-    *key = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
-    return key;
+    return smoe_spec_keys_add(keys, name, zip);
 }
 
 const char *smoe_spec_started(const char *key) {

@@ -38,12 +38,10 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
                           before, key, can);
 }
 
-static int evaluations_check_keys(const smoe_axes *axes, smoe_err *err) {
+static int evaluations_check_keys(const smoe_sweep_keys *keys, smoe_err *err) {
     int status = 0;
-    for (size_t a = 0; a < axes->count; a++)
-        for (size_t c = 0; c < axes->axis[a].columns; c++)
-            if (smoe_evaluations_check_key(SMOE_EVALUATED, axes->axis[a].column[c], err))
-                status = -1;
+    for (size_t k = 0; k < keys->count; k++)
+        if (smoe_evaluations_check_key(SMOE_EVALUATED, keys->key[k].key, err)) status = -1;
     return status;
 }
 
@@ -55,16 +53,20 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
     return same;
 }
 
-static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
-                       smoe_err *err) {
+static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_points *points,
+                       size_t p, smoe_err *err) {
     const smoe_spec_text text = {
         .text = trial->spec, .label = trial->name, .trained = true, .of_cells = true};
-    return smoe_spec_parse(spec, &text, point->assign, point->overrides, err);
+    char **assign = smoe_alloc(points->columns + SMOE_AXES_MORE, sizeof *assign);
+    size_t overrides = smoe_axes_assign(assign, points, p);
+    int status = smoe_spec_parse(spec, &text, assign, overrides, err);
+    smoe_texts_free(assign, overrides);
+    return status;
 }
 
 /* What the points are in the trials so far. */
 typedef struct checked {
-    const smoe_axis *columns;
+    const smoe_points *columns;
     bool *acts;        /* the columns that have an effect */
     uint64_t *meaning; /* of the points: equal where they are the same, however written */
 } checked;
@@ -75,11 +77,11 @@ static int check_point(checked *c, const smoe_trial *trial, smoe_model *trained,
                        smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-    const smoe_point *point = &c->columns->point[p];
+    const smoe_points *points = c->columns;
     smoe_err own = {0};
-    int status = parse_point(&spec, trial, point, &own);
-    for (size_t k = 0; !status && k < c->columns->columns; k++)
-        c->acts[k] |= smoe_spec_acts(&spec, c->columns->column[k]);
+    int status = parse_point(&spec, trial, points, p, &own);
+    for (size_t k = 0; !status && k < points->columns; k++)
+        c->acts[k] |= smoe_spec_acts(&spec, points->column[k]);
     if (!status) {
         json_auto_t *json = smoe_spec_object(&spec);
         c->meaning[p] = 31 * c->meaning[p] + smoe_trial_meaning(json, &spec.model);
@@ -88,23 +90,23 @@ static int check_point(checked *c, const smoe_trial *trial, smoe_model *trained,
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
     if (!status) return 0;
-    return smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->assign[0],
-                          point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"),
-                          own.text);
+    return smoe_fail_more(err, own.code, "%s at %s=%s%s: %.*s", trial->name, points->column[0],
+                          points->value[p][0], points->columns > 1 ? " ..." : "",
+                          (int)strcspn(own.text, "\n"), own.text);
 }
 
 /* "evaluate.eval.split=val evaluate.model.moe.k=2" */
-static char *describe_point(const smoe_axis *columns, size_t p) {
+static char *describe_point(const smoe_points *columns, size_t p) {
     char *text = NULL;
     for (size_t k = 0; k < columns->columns; k++)
         smoe_text_add(&text, "%s" SMOE_EVALUATED "%s=%s", k ? " " : "", columns->column[k],
-                      columns->point[p].value[k]);
+                      columns->value[p][k]);
     return text;
 }
 
 /* Each column must have an effect in some trial, and no point may occur twice. */
 static int check_columns(const checked *c, smoe_err *err) {
-    const smoe_axis *columns = c->columns;
+    const smoe_points *columns = c->columns;
     int status = 0;
     for (size_t k = 0; k < columns->columns; k++)
         if (!c->acts[k])
@@ -121,7 +123,7 @@ static int check_columns(const checked *c, smoe_err *err) {
 }
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
-    const smoe_axis *columns = &sweep->evaluate;
+    const smoe_points *columns = &sweep->evaluate;
     SMOE_FREED bool *acts = smoe_alloc(columns->columns + 1, sizeof *acts);
     SMOE_FREED uint64_t *meaning = smoe_alloc(columns->points + 1, sizeof *meaning);
     checked c = {columns, acts, meaning};
@@ -139,10 +141,10 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     return status ? status : check_columns(&c, err);
 }
 
-int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
+int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_sweep_keys *keys, smoe_err *err) {
     *err = (smoe_err){0};
-    if (evaluations_check_keys(axes, err)) return -1;
-    if (!smoe_axes_product(&sweep->evaluate, axes, MOST_POINTS))
+    if (evaluations_check_keys(keys, err)) return -1;
+    if (!smoe_axes_product(&sweep->evaluate, keys, MOST_POINTS))
         return smoe_fail(err, SMOE_USAGE,
                          "more than %d evaluations of a cell; give fewer values under evaluate",
                          MOST_POINTS);
@@ -195,6 +197,7 @@ static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_e
 /* ---- evaluating ------------------------------------------------------------------------------ */
 
 typedef struct stage { /* what the points of a trial share */
+    const smoe_sweep *sweep;
     const smoe_trial *trial;
     smoe_scan *scan;
     smoe_safetensors *weights;
@@ -244,15 +247,16 @@ static void set_columns(json_t *result, json_t *record) {
     }
 }
 
-/* Measures a point; the outcomes of its images go to `path`. */
-static int evaluations_evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
+/* Measures point p; the outcomes of its images go to `path`. */
+static int evaluations_evaluate(stage *s, size_t p, const char *path, json_t *result,
                                 smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
     smoe_eval eval;
-    if (parse_point(&spec, s->trial, point, err) || stage_open_data(s, &spec, err)) return -1;
+    if (parse_point(&spec, s->trial, &s->sweep->evaluate, p, err) || stage_open_data(s, &spec, err))
+        return -1;
     size_t images = smoe_dataset_images(s->set);
     size_t batch = smoe_moe_eval_batch(&spec, images);
     SMOE_FREED float *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
@@ -285,7 +289,7 @@ static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *e
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) {
-    stage s = {.trial = &sweep->trial[i], .scan = scan};
+    stage s = {.sweep = sweep, .trial = &sweep->trial[i], .scan = scan};
     json_auto_t *list = NULL;
     size_t points = sweep->evaluate.points;
     for (size_t c = 0; c < sweep->evaluate.columns; c++)
@@ -302,7 +306,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                 smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluation%s",
                           done, points, SMOE_S(points));
         else
-            status = evaluations_evaluate(&s, &sweep->evaluate.point[done], path, result, err);
+            status = evaluations_evaluate(&s, done, path, result, err);
         if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
     }
@@ -314,7 +318,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
 /* ---- the table ------------------------------------------------------------------------------- */
 
 void smoe_evaluations_cross(smoe_sweep *table, const smoe_sweep *sweep) {
-    const smoe_axis *axis = &sweep->evaluate;
+    const smoe_points *axis = &sweep->evaluate;
     size_t columns = sweep->columns + axis->columns;
     *table = (smoe_sweep){.seed = sweep->seed,
                           .column = smoe_alloc(columns + 1, sizeof *table->column),
@@ -327,7 +331,7 @@ void smoe_evaluations_cross(smoe_sweep *table, const smoe_sweep *sweep) {
     }
     for (size_t n = 0; n < sweep->trials * axis->points; n++) {
         const smoe_trial *trial = &sweep->trial[n / axis->points];
-        char *const *point = axis->point[n % axis->points].value;
+        char *const *point = axis->value[n % axis->points];
         smoe_trial *to = &table->trial[table->trials++];
         to->name = smoe_alloc_text(trial->name);
         to->value = smoe_alloc(columns + 1, sizeof *to->value);

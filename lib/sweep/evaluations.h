@@ -19,7 +19,8 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
 /* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, naming all of them: keys
  * that cannot change after training, and combinations that are no valid spec of a trial or need
  * other parameters than it has. */
-int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_sweep_keys *keys,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
  * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop the scan

@@ -135,15 +135,15 @@ static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_axes *axes, bool skip, smoe_err *err) {
-    SMOE_FREED_BY(smoe_axis_clear) smoe_axis all = {0};
+                      size_t count, const smoe_sweep_keys *keys, bool skip, smoe_err *err) {
+    SMOE_FREED_BY(smoe_points_free) smoe_points all = {0};
     smoe_spec_text cells = *text;
     idles idle = {0};
     int status = 0;
     cells.of_cells = true;
     *sweep = (smoe_sweep){.seed = SIZE_MAX};
     *err = (smoe_err){0};
-    if (!smoe_axes_product(&all, axes, MOST_TRIALS))
+    if (!smoe_axes_product(&all, keys, MOST_TRIALS))
         return smoe_fail(
             err, SMOE_USAGE,
             "more than %d cells; give fewer values, or divide them over several sweeps",
@@ -154,14 +154,13 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     sweep->seed = smoe_sweep_column(sweep, "seed");
     for (size_t number = 0; number < all.points && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
-        smoe_point *point = &all.point[number];
-        SMOE_FREED char **assign = smoe_alloc(count + point->overrides + 1, sizeof *assign);
-        for (size_t i = 0; i < count + point->overrides; i++)
-            assign[i] = i < count ? overrides[i] : point->assign[i - count];
-        trial->value = point->value;
-        point->value = NULL;
-        int good =
-            resolve_trial(sweep, trial, &cells, assign, count + point->overrides, &idle, err);
+        SMOE_FREED char **assign = smoe_alloc(count + all.columns + SMOE_AXES_MORE, sizeof *assign);
+        memcpy(assign, overrides, count * sizeof *assign);
+        size_t own = smoe_axes_assign(assign + count, &all, number);
+        trial->value = all.value[number];
+        all.value[number] = NULL;
+        int good = resolve_trial(sweep, trial, &cells, assign, count + own, &idle, err);
+        while (own) free(assign[count + --own]);
         if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) smoe_trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
@@ -184,7 +183,7 @@ typedef struct lists {
     size_t owns, laters;
     char **plain; /* of own, those without a list; then of later */
     size_t plains;
-    smoe_axes axes, points;
+    smoe_sweep_keys axes, points; /* of the trials, and of their evaluations */
 } lists;
 
 static void lists_open(lists *l, char *const *overrides, size_t count) {
@@ -202,8 +201,8 @@ static void lists_open(lists *l, char *const *overrides, size_t count) {
 }
 
 static void lists_free(lists *l) {
-    smoe_axes_free(&l->axes);
-    smoe_axes_free(&l->points);
+    smoe_spec_keys_clear(&l->axes);
+    smoe_spec_keys_clear(&l->points);
     smoe_alloc_pool_free(&l->memory);
 }
 
@@ -268,7 +267,6 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
                      smoe_err *err) {
     static const smoe_sweep_keys none = {0};
-    static const smoe_axes one = {0};
     SMOE_FREED_BY(lists_free) lists l = {0};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text spec = {0};
     SMOE_FREED char *file = smoe_text_format("%s/spec.yaml", dir);
@@ -281,7 +279,7 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     if (!l.points.count)
         return smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
     if (smoe_spec_text_read(&spec, file, err) ||
-        smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, err))
+        smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &none, false, err))
         return -1;
     if (!(sweep->run = realpath(dir, NULL))) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
     return smoe_kept_find(sweep, err) ? -1 : smoe_evaluations_plan(sweep, &l.points, err);

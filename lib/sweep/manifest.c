@@ -24,10 +24,10 @@ static json_t *texts_json(char *const *text, size_t count) {
 }
 
 static json_t *evaluate_json(const smoe_sweep *sweep) {
-    const smoe_axis *axis = &sweep->evaluate;
+    const smoe_points *axis = &sweep->evaluate;
     json_t *points = json_array();
     for (size_t p = 0; p < axis->points; p++)
-        json_array_append_new(points, texts_json(axis->point[p].value, axis->columns));
+        json_array_append_new(points, texts_json(axis->value[p], axis->columns));
     return json_pack("{s:o, s:o}", "columns", texts_json(axis->column, axis->columns), "points",
                      points);
 }
@@ -246,26 +246,18 @@ static char **read_texts(const json_t *list, size_t *count) {
     return NULL;
 }
 
-/* A point: its values, and the overrides that make it so. */
-static int read_point(smoe_axis *axis, const json_t *values) {
-    size_t count;
-    char **value = read_texts(values, &count), **assign = smoe_alloc(count + 1, sizeof *assign);
-    bool good = count == axis->columns;
-    for (size_t c = 0; c < count && good; c++)
-        assign[c] = smoe_text_format("%s=%s", axis->column[c], value[c]);
-    if (good) smoe_axis_add(axis, (const char *const *)value, (const char *const *)assign, count);
-    smoe_texts_free(value, count);
-    smoe_texts_free(assign, count);
-    return good ? 0 : -1;
-}
-
-static int manifest_read_evaluate(smoe_axis *axis, const json_t *evaluate) {
-    const json_t *points = json_object_get(evaluate, "points");
+static int manifest_read_evaluate(smoe_points *points, const json_t *evaluate) {
+    const json_t *list = json_object_get(evaluate, "points");
+    size_t count = 0;
     if (!evaluate) return 0;
-    axis->column = read_texts(json_object_get(evaluate, "columns"), &axis->columns);
-    for (size_t p = 0; p < json_array_size(points) && axis->columns; p++)
-        if (read_point(axis, json_array_get(points, p))) return -1;
-    return axis->columns ? 0 : -1;
+    points->column = read_texts(json_object_get(evaluate, "columns"), &points->columns);
+    points->value = smoe_alloc(json_array_size(list) + 1, sizeof *points->value);
+    for (; points->columns && points->points < json_array_size(list); points->points++) {
+        char **value = read_texts(json_array_get(list, points->points), &count);
+        if (count != points->columns) return smoe_texts_free(value, count), -1;
+        points->value[points->points] = value;
+    }
+    return points->columns ? 0 : -1;
 }
 
 static int read_plan(smoe_sweep_plan *plan, const json_t *object) {

@@ -58,7 +58,7 @@ typedef struct smoe_sweep {
     size_t seed; /* the column that is the seed; SIZE_MAX: none */
     smoe_trial *trial;
     size_t trials;
-    smoe_axis evaluate; /* what each trained trial is evaluated at; points 0: nothing */
+    smoe_points evaluate; /* what each trained trial is evaluated at; points 0: nothing */
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     char *init;      /* what trials start from, see sweep/start.h; NULL: new weights */
@@ -79,7 +79,7 @@ typedef struct smoe_sweep {
  * an override, of a key that is swept or not, that has no effect in any trial; values of the spec's
  * file without effect are named in sweep->remarks. */
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_axes *axes, bool skip,
+                      size_t count, const smoe_sweep_keys *keys, bool skip,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* From a spec with its section `sweep`, or an existing run, and overrides. Overrides with lists,

@@ -61,14 +61,13 @@ bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
 }
 
 int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
-    size_t points = sweep->evaluate.points;
+    const smoe_points *points = &sweep->evaluate;
     SMOE_FREED char *const **trial = smoe_alloc(sweep->trials + 1, sizeof *trial);
-    SMOE_FREED char *const **point = smoe_alloc(points + 1, sizeof *point);
     for (size_t i = 0; i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
-    for (size_t p = 0; p < points; p++) point[p] = sweep->evaluate.point[p].value;
     const smoe_combinations tables[] = {
         {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
-        {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
+        {SMOE_EVALUATED, points->column, points->columns, SIZE_MAX, (char *const **)points->value,
+         points->points}};
     if (smoe_compare_check(tables, text, from, err)) return -1;
     smoe_text_set(&sweep->reference, text);
     return 0;

@@ -121,7 +121,7 @@ void smoe_trial_clear(smoe_trial *trial, size_t columns) {
 void smoe_sweep_free(smoe_sweep *sweep) {
     for (size_t i = 0; i < sweep->trials; i++) smoe_trial_clear(&sweep->trial[i], sweep->columns);
     smoe_texts_free(sweep->column, sweep->columns);
-    smoe_axis_clear(&sweep->evaluate);
+    smoe_points_free(&sweep->evaluate);
     smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
     smoe_spec_sweep_plan_clear(&sweep->plan);

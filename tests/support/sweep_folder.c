@@ -25,7 +25,7 @@ int sweep_folder_teardown(void **state) {
 
 int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_err *err) {
     smoe_spec spec;
-    smoe_axes axes = {0}, points = {0};
+    smoe_sweep_keys axes = {0}, points = {0};
     char *plain[1];
     size_t n;
     if (smoe_spec_parse(&spec,
@@ -45,8 +45,8 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
     if (!code && spec.sweep.reference &&
         smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         code = (int)err->code;
-    smoe_axes_free(&axes);
-    smoe_axes_free(&points);
+    smoe_spec_keys_clear(&axes);
+    smoe_spec_keys_clear(&points);
     smoe_spec_free(&spec);
     return code;
 }

@@ -40,14 +40,16 @@ static void assert_points(const smoe_sweep *sweep) {
     static const char *const want[6][3] = {{"1", "0.5", "none"}, {"1", "2", "[1]"},
                                            {"2", "0.5", "none"}, {"2", "2", "[1]"},
                                            {"4", "0.5", "none"}, {"4", "2", "[1]"}};
-    const smoe_axis *e = &sweep->evaluate;
+    const smoe_points *e = &sweep->evaluate;
     assert_int_equal(e->columns, 3);
     assert_int_equal(e->points, 6);
     assert_string_equal(e->column[2], "model.moe.random_layers");
     for (size_t p = 0; p < 6; p++)
-        for (size_t c = 0; c < 3; c++) assert_string_equal(e->point[p].value[c], want[p][c]);
-    assert_int_equal(e->point[3].overrides, 3);
-    assert_string_equal(e->point[3].assign[2], "model.moe.random_layers=[1]");
+        for (size_t c = 0; c < 3; c++) assert_string_equal(e->value[p][c], want[p][c]);
+    char **assign = smoe_alloc(3 + SMOE_AXES_MORE, sizeof *assign);
+    assert_int_equal(smoe_axes_assign(assign, e, 3), 3);
+    assert_string_equal(assign[2], "model.moe.random_layers=[1]");
+    smoe_texts_free(assign, 3);
 }
 
 static void points_are_every_combination(void **state) {

@@ -117,51 +117,55 @@ static void the_command_line_beats_the_section(void **state) {
                          "model.moe.layers=[0,1],[1]", "data.augment={crop: pad, flip: true}"};
     char *plain[5];
     size_t plains;
-    smoe_axes axes = {0};
+    smoe_sweep_keys axes = {0};
     smoe_err err;
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, overrides, 5, plain, &plains, &err), 0);
     assert_int_equal(plains, 3);
     assert_string_equal(plain[0], "train.steps=5");
     assert_string_equal(plain[1], "seed=9");
     assert_string_equal(plain[2], "data.augment={crop: pad, flip: true}");
-    assert_int_equal(axes.count, 3);
-    assert_int_equal(axes.axis[0].columns, 2); /* zip */
-    assert_string_equal(axes.axis[0].point[1].assign[1], "train.keep=4");
-    assert_int_equal(axes.axis[1].points, 3);
-    assert_string_equal(axes.axis[1].point[1].assign[0], "model.moe.experts=16");
-    assert_string_equal(axes.axis[2].point[0].value[0], "[0,1]");
-    assert_string_equal(axes.axis[2].point[1].assign[0], "model.moe.layers=[1]");
-    smoe_axis all;
+    assert_int_equal(axes.count, 4);
+    assert_true(axes.key[0].zip && axes.key[1].zip && !axes.key[2].zip);
+    assert_string_equal(axes.key[1].value[1], "4");
+    assert_int_equal(axes.key[2].count, 3);
+    assert_string_equal(axes.key[2].value[1], "16");
+    assert_string_equal(axes.key[3].value[0], "[0,1]");
+    smoe_points all;
     assert_false(smoe_axes_product(&all, &axes, 11));
-    smoe_axis_clear(&all);
+    smoe_points_free(&all);
     assert_true(smoe_axes_product(&all, &axes, 12));
     assert_int_equal(all.points, 12);
     assert_int_equal(all.columns, 4);
     for (size_t c = 0; c < all.columns; c++) assert_string_not_equal(all.column[c], "seed");
     assert_string_equal(all.column[1], "train.keep");
-    assert_string_equal(all.point[7].value[1], "4"); /* the last axis fastest */
-    assert_string_equal(all.point[7].assign[2], "model.moe.experts=8");
-    assert_string_equal(all.point[7].value[3], "[1]");
-    smoe_axis_clear(&all);
-    smoe_axes_free(&axes);
+    assert_string_equal(all.value[7][1], "4"); /* the last axis fastest */
+    assert_string_equal(all.value[7][3], "[1]");
+    char **assign = smoe_alloc(4 + SMOE_AXES_MORE, sizeof *assign);
+    assert_int_equal(smoe_axes_assign(assign, &all, 7), 4);
+    assert_string_equal(assign[1], "train.keep=4");
+    assert_string_equal(assign[2], "model.moe.experts=8");
+    assert_string_equal(assign[3], "model.moe.layers=[1]");
+    smoe_texts_free(assign, 4);
+    smoe_points_free(&all);
+    smoe_spec_keys_clear(&axes);
     char *twice[] = {"train.steps=1,2", "train.steps=3,4"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, twice, 2, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=3,4: train.steps is swept twice");
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&s);
     s = specs_good("sweep: {grid: {model.moe.capacity: [1, 2]}}", NULL, NULL, NULL);
     char *longer[] = {"model.moe.capacity_rounding=ceil"}; /* another key with the same beginning */
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, longer, 1, plain, &plains, &err), 0);
     assert_int_equal(plains, 1);
     assert_int_equal(axes.count, 1);
-    assert_int_equal(axes.axis[0].points, 2);
-    smoe_axes_free(&axes);
+    assert_int_equal(axes.key[0].count, 2);
+    smoe_spec_keys_clear(&axes);
     char *same[] = {"train.steps=1,2, 1"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, same, 1, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=1,2, 1: 1 is given twice");
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&s);
 }
 
@@ -171,14 +175,14 @@ static void the_command_line_beats_the_section(void **state) {
 static int expand(smoe_sweep *sweep, const char *text, bool skip, smoe_err *err) {
     smoe_spec spec;
     smoe_spec_text from = specs_text(text);
-    smoe_axes axes = {0};
+    smoe_sweep_keys axes = {0};
     char *plain[1];
     size_t plains;
     smoe_err ignored;
     (void)!smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .label = "t"}, NULL, 0, &ignored);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &plains, err), 0);
     int status = smoe_sweep_expand(sweep, &from, NULL, 0, &axes, skip, err);
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&spec);
     return status;
 }
@@ -462,7 +466,7 @@ static void rows_of_an_ablation(void **state) {
     smoe_spec_text from = specs_text(text);
     smoe_spec spec;
     smoe_err err;
-    smoe_axes axes = {0};
+    smoe_sweep_keys axes = {0};
     smoe_sweep sweep;
     assert_int_equal(
         smoe_spec_parse(&spec,
@@ -485,18 +489,18 @@ static void rows_of_an_ablation(void **state) {
         smoe_spec_free(&s);
     }
     smoe_sweep_free(&sweep);
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft,unifrom", "0", &err), -1);
     assert_string_equal(err.text, "--routers: no router 'unifrom'; did you mean 'uniform'?");
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft,dense,soft", "0", &err), -1);
     assert_string_equal(err.text, "--routers: 'soft' is given twice");
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&spec);
     spec = specs_good("model: {moe: {layers: none}}", NULL, NULL, NULL);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft", "0", &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    smoe_axes_free(&axes);
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&spec);
 }
 
