@@ -24,29 +24,29 @@ typedef enum kind {
     TENSOR   /* items: storage, offset, shape, strides; or `text`: why it cannot be read */
 } kind;
 
-enum { DEAD = -1, MOST = 1 << 24 /* values */ };
+enum { MOST = 1 << 24 /* values */ };
 
 typedef struct value {
     kind kind;
     int64_t number;
     const char *text; /* inside the pickle */
     size_t length, count;
-    ptrdiff_t first, last; /* cells of its items; of a DICT keys and values in turn */
-    ptrdiff_t made_of[2];  /* of an OBJECT: tuples of arguments and of its state */
+    size_t first, last; /* cells of its items; of a DICT keys and values in turn; 0: none */
+    size_t made_of[2];  /* of an OBJECT: tuples of arguments and of its state; 0: none */
     bool visited;
 } value;
 
 typedef struct cell {
-    ptrdiff_t value, next;
+    size_t value, next;
 } cell;
 
 typedef struct smoe_pickle machine;
 struct smoe_pickle {
     const unsigned char *data;
     size_t size, at, began; /* began: the instruction of now */
-    value *value;
+    value *value; /* the first value and the first cell are not used: their numbers mean none */
     cell *cell;
-    ptrdiff_t *stack, *memo;                   /* in a memo 1 + the value; 0: none */
+    size_t *stack, *memo;                      /* of values */
     size_t values, cells, depth, notes, noted; /* noted: room for so many in the memo */
     smoe_err *err;                             /* while it is read */
 };
@@ -95,42 +95,33 @@ static const char hostile_builtins[] = "eval exec compile __import__ getattr ope
 /* ---- values and the stack -------------------------------------------------------------------- */
 
 /* Puts a value that was made before onto the stack. */
-static int push_again(machine *m, ptrdiff_t v) {
+static int push_again(machine *m, size_t v) {
     SMOE_APPEND(m->stack, m->depth) = v;
     return 0;
 }
 
-static int push_filled(machine *m, value v) {
+static int push(machine *m, value v) {
     if (m->values == MOST) return fail(m, "more than %d values", MOST);
     SMOE_APPEND(m->value, m->values) = v;
-    return push_again(m, (ptrdiff_t)m->values - 1);
+    return push_again(m, m->values - 1);
 }
 
-static int push(machine *m, value v) {
-    v.first = v.last = v.made_of[0] = v.made_of[1] = DEAD;
-    return push_filled(m, v);
-}
-
-static value *top(machine *m, size_t below) {
+static value *top(const machine *m, size_t below) {
     return m->depth > below ? &m->value[m->stack[m->depth - 1 - below]] : NULL;
 }
 
-static void pickle_append(machine *m, value *to, ptrdiff_t item) {
-    ptrdiff_t c = (ptrdiff_t)m->cells;
-    SMOE_APPEND(m->cell, m->cells) = (cell){item, DEAD};
-    if (to->last == DEAD)
-        to->first = c;
-    else
-        m->cell[to->last].next = c;
-    to->last = c;
+static void pickle_append(machine *m, value *to, size_t item) {
+    SMOE_APPEND(m->cell, m->cells) = (cell){.value = item};
+    *(to->last ? &m->cell[to->last].next : &to->first) = m->cells - 1;
+    to->last = m->cells - 1;
     to->count++;
 }
 
 /* Item i of a value, or NULL. */
 static const value *item(const machine *m, const value *of, size_t i) {
-    ptrdiff_t c = of->first;
-    while (c != DEAD && i--) c = m->cell[c].next;
-    return c == DEAD ? NULL : &m->value[m->cell[c].value];
+    size_t c = of->first;
+    while (c && i--) c = m->cell[c].next;
+    return c ? &m->value[m->cell[c].value] : NULL;
 }
 
 /* Whether these are the letters of a value of this kind. */
@@ -151,10 +142,10 @@ static int unmark(machine *m, size_t *from) {
 
 /* Replaces the last values of the stack, from position `from` on, by a tuple of them. */
 static int pickle_pack(machine *m, size_t from) {
-    value tuple = {.kind = TUPLE, .first = DEAD, .last = DEAD};
+    value tuple = {.kind = TUPLE};
     for (size_t i = from; i < m->depth; i++) pickle_append(m, &tuple, m->stack[i]);
     m->depth = from;
-    return push_filled(m, tuple);
+    return push(m, tuple);
 }
 
 /* Moves these values into the list or dictionary below them; items that an object gets as a list
@@ -302,9 +293,7 @@ static int call(machine *m) {
     const value *shape = item(m, arguments, 2), *stride = item(m, arguments, 3);
     const value *view = item(m, arguments, 6);
     value made = {.kind = which == ORDERED_DICT ? DICT : OBJECT,
-                  .first = DEAD,
-                  .last = DEAD,
-                  .made_of = {m->stack[m->depth - 1], DEAD}};
+                  .made_of = {m->stack[m->depth - 1]}};
     if (which == REBUILD_TENSOR) {
         if (!a || (a->kind != STORAGE && a->kind != OBJECT) || !b || b->kind != NUMBER ||
             b->number < 0 || !sizes(m, shape) || !sizes(m, stride) || shape->count != stride->count)
@@ -320,7 +309,7 @@ static int call(machine *m) {
         made = *a;
     }
     m->depth -= 2;
-    return push_filled(m, made);
+    return push(m, made);
 }
 
 /* Puts the value on top of the stack into this place of the memo. */
@@ -334,7 +323,7 @@ static int remember(machine *m, uint64_t place) {
         memset(m->memo + m->noted, 0, (room - m->noted) * sizeof *m->memo);
         m->noted = room;
     }
-    m->memo[place] = m->stack[m->depth - 1] + 1;
+    m->memo[place] = m->stack[m->depth - 1];
     return 0;
 }
 
@@ -342,7 +331,7 @@ static int recall(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
     if (place >= m->noted || !m->memo[place]) return fail(m, "the memo has nothing there");
-    return push_again(m, m->memo[place] - 1);
+    return push_again(m, m->memo[place]);
 }
 
 /* The state of a dictionary (the versions of a module) is not needed for its tensors; that of an
@@ -352,7 +341,7 @@ static int pickle_build(machine *m) {
     const value *state = top(m, 0);
     if (!object || (object->kind != DICT && object->kind != OBJECT && object->kind != TENSOR))
         return fail(m, "sets the state of something that is not an object");
-    if (object->kind == OBJECT && object->first == DEAD && state->kind == DICT) {
+    if (object->kind == OBJECT && !object->first && state->kind == DICT) {
         object->first = state->first;
         object->last = state->last;
         object->count = state->count;
@@ -360,10 +349,6 @@ static int pickle_build(machine *m) {
     if (object->kind == OBJECT && state->kind == TUPLE) object->made_of[1] = m->stack[m->depth - 1];
     m->depth--;
     return 0;
-}
-
-static int pop(machine *m) {
-    return m->depth ? m->depth--, 0 : fail(m, "nothing to remove");
 }
 
 /* One instruction; 1 at the end. */
@@ -404,7 +389,7 @@ static int step(machine *m) {
     case 0x94: return remember(m, m->notes++);
     case 'h': return recall(m, 1);
     case 'j': return recall(m, 4);
-    case '0': return pop(m);
+    case '0': return m->depth ? m->depth--, 0 : fail(m, "nothing to remove");
     case '1': return m->depth = from, 0;
     case 't': return pickle_pack(m, from);
     case 0x85:
@@ -494,7 +479,7 @@ static int walk_value(walk *w, value *v, bool inside) {
     v->visited = true;
     w->depth++;
     inside |= v->kind == OBJECT;
-    for (ptrdiff_t c = v->first; c != DEAD && !status; c = w->m->cell[c].next, index++) {
+    for (size_t c = v->first; c && !status; c = w->m->cell[c].next, index++) {
         const value *key = pairs ? &w->m->value[w->m->cell[c].value] : NULL;
         if (pairs) c = w->m->cell[c].next;
         value *x = &w->m->value[w->m->cell[c].value];
@@ -512,12 +497,12 @@ static int walk_value(walk *w, value *v, bool inside) {
 int smoe_pickle_each(const smoe_pickle *m, smoe_pickle_visit *visit, void *user, smoe_err *err) {
     walk w = {.m = m, .visit = visit, .user = user, .err = err};
     for (size_t i = 0; i < m->values; i++) m->value[i].visited = false;
-    if (walk_value(&w, &m->value[m->stack[m->depth - 1]], false)) return -1;
+    if (walk_value(&w, top(m, 0), false)) return -1;
     return w.tensors ? 0 : smoe_fail(err, SMOE_DATA, "there are no tensors in it");
 }
 
 const char *smoe_pickle_text(const smoe_pickle *m, size_t i, char text[SMOE_PICKLE_TEXT]) {
-    const value *list = &m->value[m->stack[m->depth - 1]];
+    const value *list = top(m, 0);
     const value *v = list->kind == LIST ? item(m, list, i) : NULL;
     if (!v || v->kind != TEXT || v->length >= SMOE_PICKLE_TEXT) return NULL;
     snprintf(text, SMOE_PICKLE_TEXT, "%.*s", (int)v->length, v->text);
@@ -535,7 +520,7 @@ size_t smoe_pickle_element(const smoe_pickle *m, const char *storage) {
 
 /* A text or bytes: v, or those of which Python 3 made bytes for Python 2 (_codecs.encode). */
 static const value *pickle_letters(const machine *m, const value *v) {
-    if (v && v->kind == OBJECT && v->made_of[0] != DEAD) v = item(m, &m->value[v->made_of[0]], 0);
+    if (v && v->kind == OBJECT && v->made_of[0]) v = item(m, &m->value[v->made_of[0]], 0);
     return v && (v->kind == TEXT || v->kind == BYTES) ? v : NULL;
 }
 
@@ -546,9 +531,8 @@ static bool spells(const machine *m, const value *v, const char *text) {
 
 /* The value of a key; NULL: there is none. */
 static const value *value_of_key(const machine *m, const char *key) {
-    const value *dict = &m->value[m->stack[m->depth - 1]];
-    for (ptrdiff_t c = dict->kind == DICT ? dict->first : DEAD; c != DEAD;
-         c = m->cell[m->cell[c].next].next)
+    const value *dict = top(m, 0);
+    for (size_t c = dict->kind == DICT ? dict->first : 0; c; c = m->cell[m->cell[c].next].next)
         if (spells(m, &m->value[m->cell[c].value], key))
             return &m->value[m->cell[m->cell[c].next].value];
     return NULL;
@@ -557,8 +541,7 @@ static const value *value_of_key(const machine *m, const char *key) {
 size_t smoe_pickle_numbers(const smoe_pickle *m, const char *key, int64_t *number, size_t room) {
     const value *list = value_of_key(m, key);
     size_t count = 0;
-    for (ptrdiff_t c = list && list->kind == LIST ? list->first : DEAD; c != DEAD;
-         c = m->cell[c].next, count++) {
+    for (size_t c = list && list->kind == LIST ? list->first : 0; c; c = m->cell[c].next, count++) {
         const value *v = &m->value[m->cell[c].value];
         if (count < room) number[count] = v->kind == NUMBER ? v->number : -1;
     }
@@ -567,13 +550,13 @@ size_t smoe_pickle_numbers(const smoe_pickle *m, const char *key, int64_t *numbe
 
 const char *smoe_pickle_array(const smoe_pickle *m, const char *key, size_t *size, bool *letters) {
     const value *array = value_of_key(m, key);
-    if (!array || array->kind != OBJECT || array->made_of[0] == DEAD) return NULL;
-    bool set = array->made_of[1] != DEAD; /* (version, shape, type, by columns, elements), */
+    if (!array || array->kind != OBJECT || !array->made_of[0]) return NULL;
+    bool set = array->made_of[1]; /* (version, shape, type, by columns, elements), */
     const value *from = &m->value[array->made_of[set]]; /* or (elements, type, shape, order) */
     const value *type = item(m, from, set ? 2 : 1), *order = item(m, from, 3);
     const value *elements = item(m, from, set ? 4 : 0), *own = pickle_letters(m, elements);
     bool by_rows = order && (set ? order->kind == NUMBER && !order->number : spells(m, order, "C"));
-    if (!type || type->kind != OBJECT || !by_rows || !own || type->made_of[0] == DEAD ||
+    if (!type || type->kind != OBJECT || !by_rows || !own || !type->made_of[0] ||
         !spells(m, item(m, &m->value[type->made_of[0]], 0), "u1"))
         return NULL;
     *size = own->length;
@@ -594,6 +577,8 @@ int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t
                      smoe_err *err) {
     machine *m = *pickle = smoe_alloc(1, sizeof *m);
     *m = (machine){.data = data, .size = size, .err = err};
+    SMOE_APPEND(m->value, m->values) = (value){0};
+    SMOE_APPEND(m->cell, m->cells) = (cell){0};
     int status = 0;
     while (!status) status = step(m);
     if (status > 0) status = m->depth ? 0 : fail(m, "it ends without a value");
