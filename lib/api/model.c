@@ -149,7 +149,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     SMOE_FREED_BY(smoe_image_free) smoe_image image = {0};
     SMOE_FREED_BY(smoe_image_free) smoe_image work = {0};
     SMOE_FREED real *values = smoe_alloc(n, sizeof *values);
-    if (smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err)) return -1;
+    if (smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, NULL, err)) return -1;
     smoe_image_scale scale;
     smoe_image_scale_make(&scale, &s->spec.data);
     smoe_image_pixels(values, &image, &scale);

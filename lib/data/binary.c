@@ -182,9 +182,9 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
 }
 
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                           smoe_image *work, smoe_err *err) {
+                           smoe_image *work, smoe_image_header *header, smoe_err *err) {
     const smoe_binary_grid *grid = set->store;
-    (void)work;
+    (void)work, (void)header;
     size_t image = grid->width * grid->height * grid->channels;
     smoe_image kept = {grid->width, grid->height, grid->channels, grid->pixel + i * image, 0};
     if (smoe_image_fit(out, set->size, &kept, crop, set->data.resize, err)) return -1;

@@ -55,7 +55,7 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
 
 /* The verbs of a source whose store is a grid. */
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                           smoe_image *work, smoe_err *err);
+                           smoe_image *work, smoe_image_header *header, smoe_err *err);
 uint64_t smoe_binary_grid_contents(const smoe_dataset *set, uint64_t i);
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 #define SMOE_BINARY_GRID_SOURCE(opens)                                                     \

@@ -126,7 +126,7 @@ static int decode_in_place(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
                            .pixel = set->decoded.pixels + i * image_bytes(set)};
         return smoe_image_fit(out, set->size, &kept, crop, set->data.resize, err);
     }
-    if (set->type->image(set, i, crop, out, work, err)) return -1;
+    if (set->type->image(set, i, crop, out, work, NULL, err)) return -1;
     if (set->decoded.pixels && !crop) smoe_dataset_keep_decoded(set, i, out);
     return 0;
 }

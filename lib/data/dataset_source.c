@@ -92,7 +92,8 @@ void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf,
 }
 
 int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                         smoe_image *work, smoe_err *err) {
+                         smoe_image *work, smoe_image_header *header, smoe_err *err) {
+    (void)header;
     if (!crop) return set->type->paint(set, i, out, work, err);
     SMOE_FREED_BY(smoe_image_free) smoe_image whole = {0};
     if (set->type->paint(set, i, &whole, work, err)) return -1;

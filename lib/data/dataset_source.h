@@ -13,16 +13,14 @@ typedef struct smoe_source_type {
     int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
 
     /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is a
-     * scratch image of the caller, so that several threads can call this at the same time. */
+     * scratch image of the caller, so that several threads can call this at the same time. Where
+     * images are files, *header gets that of the file, unless it is NULL. */
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                 smoe_image *work, smoe_err *err);
+                 smoe_image *work, smoe_image_header *header, smoe_err *err);
 
     /* The whole image i of a generated source, whose `image` is smoe_dataset_painted. */
     int (*paint)(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
                  smoe_err *err);
-
-    /* The header of the file of image i; NULL if images are not separate files. */
-    int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
 
     /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
      * sources draw the label of each image independently: it must not be possible to predict it
@@ -39,6 +37,7 @@ typedef struct smoe_source_type {
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
     void (*close)(smoe_dataset *set); /* NULL: nothing to do */
+    bool files;                       /* images are separate files */
 } smoe_source_type;
 
 #define SOURCE(name, source, type, ...) extern const smoe_source_type type;
@@ -173,7 +172,8 @@ void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf,
 
 /* `image` of sources that paint: what they paint, or the box of it that `crop` draws. */
 int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                         smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+                         smoe_image *work, smoe_image_header *header,
+                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* The class of image i of a generated split: uniform in [0, n), and independent of other images. */
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);

@@ -84,15 +84,11 @@ static bool decode_border_fits(const smoe_image_header *header, size_t shrink) {
 }
 
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
-                    smoe_rng *crop, smoe_image *work, smoe_err *err) {
-    smoe_image_header header;
-    if (smoe_decode_header(&header, bytes, size, err)) return -1;
-    return smoe_decode_known(out, data, &(smoe_image_file){&header, bytes, size}, crop, work, err);
-}
-
-int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_file *file,
-                      smoe_rng *crop, smoe_image *work, smoe_err *err) {
-    const smoe_image_header *header = file->header;
+                    smoe_rng *crop, smoe_image *work, smoe_image_header *header, smoe_err *err) {
+    smoe_image_header own;
+    if (!header) header = &own;
+    if (smoe_decode_header(header, bytes, size, err)) return -1;
+    const smoe_image_file file = {header, bytes, size};
     const size_t side = data->image_size;
     unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header->orientation : 1;
     size_t width = header->width, height = header->height;
@@ -109,7 +105,7 @@ int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_im
     while (shrink > 1 && (least / (double)shrink < (double)side ||
                           (border && !decode_border_fits(header, shrink))))
         shrink /= 2;
-    if (smoe_decode(work, file, data->channels, shrink, err)) return -1;
+    if (smoe_decode(work, &file, data->channels, shrink, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;

@@ -60,14 +60,11 @@ typedef struct smoe_image_file {
 int smoe_decode(smoe_image *image, const smoe_image_file *file, size_t channels, size_t shrink,
                 smoe_err *err) SMOE_MUST_CHECK;
 
-/* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing to
- * data.image_size, and with data.orientation apply turning. */
+/* Header (NULL: it is not wanted), box (central square, or drawn from `crop`), decoding no larger
+ * than needed, resizing to data.image_size, and with data.orientation apply turning. */
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
-                    smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same of an image whose header was read. */
-int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_file *file,
-                      smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+                    smoe_rng *crop, smoe_image *work, smoe_image_header *header,
+                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* A format of image files; each decode_*.c has one, and decode.c the table of them. */
 typedef struct smoe_decode_format {

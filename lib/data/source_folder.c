@@ -103,18 +103,14 @@ static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header 
     }
 }
 
-static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop,
-                        smoe_image_header *header, smoe_image *image, smoe_image *work,
-                        smoe_err *err) {
+static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *image,
+                        smoe_image *work, smoe_image_header *header, smoe_err *err) {
     const item *a = &((const folder *)set->store)->image[i];
     SMOE_FREED uint8_t *own = NULL;
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, SIZE_MAX, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_header(header, bytes, size, err);
-    if (!status)
-        status = smoe_decode_known(image, &set->data, &(smoe_image_file){header, bytes, size}, crop,
-                                   work, err);
+    int status = smoe_decode_fit(image, &set->data, bytes, size, crop, work, header, err);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
 
@@ -130,7 +126,7 @@ static int look_at(void *context, size_t k, smoe_image *image, smoe_image *work,
     uint64_t i = smoe_dataset_place(w->set, k);
     if (!w->set->decoded.pixels || smoe_dataset_decoded(w->set, i))
         return folder_header(w->set, i, &w->header[k], err);
-    if (decode_image(w->set, i, NULL, &w->header[k], image, work, err)) return -1;
+    if (folder_image(w->set, i, NULL, image, work, &w->header[k], err)) return -1;
     smoe_dataset_keep_decoded(w->set, i, image);
     return 0;
 }
@@ -193,12 +189,6 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     return -1;
 }
 
-static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                        smoe_image *work, smoe_err *err) {
-    smoe_image_header header;
-    return decode_image(set, i, crop, &header, out, work, err);
-}
-
 static uint64_t folder_contents(const smoe_dataset *set, uint64_t i) {
     return ((const folder *)set->store)->image[i].size;
 }
@@ -222,9 +212,9 @@ static void folder_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_folder = {
     .open = folder_open,
     .image = folder_image,
-    .header = folder_header,
     .label = smoe_dataset_table_label,
     .contents = folder_contents,
     .image_name = folder_image_name,
     .close = folder_close,
+    .files = true,
 };

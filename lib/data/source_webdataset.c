@@ -427,28 +427,16 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     return 0;
 }
 
-/* Of what is read of sample i: its header, or with one of these images all of it. */
-static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
-                      smoe_rng *crop, smoe_image *out, smoe_image *work, smoe_err *err) {
+static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                            smoe_image *work, smoe_image_header *header, smoe_err *err) {
     const store *s = set->store;
     const sample *x = &s->sample[i];
     size_t size = (size_t)x->image_size;
     SMOE_FREED uint8_t *bytes = NULL;
     if (read_place(s, &bytes, x->shard, x->image, size, err) ||
-        (out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
-             : smoe_decode_header(header, bytes, size, err)))
+        smoe_decode_fit(out, &set->data, bytes, size, crop, work, header, err))
         return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     return 0;
-}
-
-static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
-                             smoe_err *err) {
-    return read_image(set, i, header, NULL, NULL, NULL, err);
-}
-
-static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                            smoe_image *work, smoe_err *err) {
-    return read_image(set, i, NULL, crop, out, work, err);
 }
 
 static int webdataset_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice,
@@ -475,10 +463,10 @@ static void webdataset_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_webdataset = {
     .open = webdataset_open,
     .image = webdataset_image,
-    .header = webdataset_header,
     .label = smoe_dataset_table_label,
     .caption = webdataset_caption,
     .contents = webdataset_contents,
     .image_name = webdataset_name,
     .close = webdataset_close,
+    .files = true,
 };

@@ -47,14 +47,15 @@ static int survey_look(void *context, size_t k, smoe_image *image, smoe_image *w
     smoe_survey *s = to->survey;
     size_t C = s->channels, i = s->number[k], bytes = thumb_bytes(s);
     double start = smoe_now();
-    if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, err)) return -1;
+    if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, &to->header[k], err))
+        return -1;
     to->seconds[k] = smoe_since(start);
     survey_measure(image, to->sum + k * C, to->squares + k * C);
     smoe_box box = {0, 0, (double)image->width, (double)image->height};
     if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, SMOE_RESIZE_BILINEAR, err))
         return -1;
     memcpy(s->thumb + k * bytes, work->pixel, bytes);
-    return s->files ? set->type->header(set, smoe_dataset_place(set, i), &to->header[k], err) : 0;
+    return 0;
 }
 
 static void range(double out[3], double *value, size_t n) {
@@ -100,7 +101,7 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
 int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_scan *scan, smoe_err *err) {
     *s = (smoe_survey){.images = set->images, .channels = set->channels};
     s->looked = s->images < SMOE_SURVEY_MOST ? s->images : SMOE_SURVEY_MOST;
-    s->files = set->type->header != NULL;
+    s->files = set->type->files;
     size_t n = s->looked, C = s->channels;
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     looks to = {.survey = s,

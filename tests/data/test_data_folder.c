@@ -458,10 +458,10 @@ static void test_random_boxes(void **state) {
     size_t differ = 0;
     for (uint64_t k = 0; k < 60; k++) {
         smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, k), same = rng;
-        assert_int_equal(memory->type->image(memory, k % 6, &rng, &a, &work, NULL), 0);
-        assert_int_equal(disk->type->image(disk, k % 6, &same, &b, &work, NULL), 0);
+        assert_int_equal(memory->type->image(memory, k % 6, &rng, &a, &work, NULL, NULL), 0);
+        assert_int_equal(disk->type->image(disk, k % 6, &same, &b, &work, NULL, NULL), 0);
         assert_memory_equal(a.pixel, b.pixel, 12 * 12 * 3);
-        assert_int_equal(disk->type->image(disk, k % 6, NULL, &b, &work, NULL), 0);
+        assert_int_equal(disk->type->image(disk, k % 6, NULL, &b, &work, NULL, NULL), 0);
         differ += memcmp(a.pixel, b.pixel, 12 * 12 * 3) != 0;
     }
     assert_true(differ > 55); /* random boxes, not the central square */

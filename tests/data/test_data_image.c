@@ -451,17 +451,17 @@ static void test_fits(void **state) {
     uint8_t *png = datafiles_png(pixel, W, H, 1, &size);
     smoe_data_spec data = {.crop_pct = 1, .image_size = H, .channels = 1};
     smoe_image work = {0}, got = {0};
-    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL, NULL), 0);
     for (size_t i = 0; i < H * H; i++) assert_int_equal(got.pixel[i], pixel[i / H * W + 2 + i % H]);
     data.fit = SMOE_IMAGE_SQUASH;
-    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL, NULL), 0);
     for (size_t i = 0; i < H * H; i++) {
         double middle = 40 * (double)(i / H) + 2 * (double)(i % H) + 0.5;
         assert_true(fabs(got.pixel[i] - middle) <= 1);
     }
     data.fit = SMOE_IMAGE_BORDER;
     data.image_size = W;
-    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL, NULL), 0);
     for (size_t y = 0; y < W; y++)
         for (size_t x = 0; x < W; x++) {
             int want = y < 2 || y > 5 ? 0 : pixel[(y - 2) * W + x];
@@ -475,7 +475,7 @@ static void test_fits(void **state) {
     uint8_t white[WIDE * HIGH];
     memset(white, 255, sizeof white);
     uint8_t *jpeg = datafiles_jpeg(white, WIDE, HIGH, 1, &size);
-    assert_int_equal(smoe_decode_fit(&got, &data, jpeg, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&got, &data, jpeg, size, NULL, &work, NULL, NULL), 0);
     for (size_t y = 0; y < W; y++)
         assert_in_range(got.pixel[y * W] + 1 - got.pixel[(W - 1 - y) * W], 0, 2);
     assert_in_range(got.pixel[W], 127, 128);
@@ -505,8 +505,8 @@ static void test_orientation_is_applied(void **state) {
             assert_int_equal(
                 smoe_image_fit(&want, SIDE, &whole, random ? &a : NULL, SMOE_RESIZE_BILINEAR, NULL),
                 0);
-            assert_int_equal(smoe_decode_fit(&got, &data, with, n, random ? &b : NULL, &work, NULL),
-                             0);
+            assert_int_equal(
+                smoe_decode_fit(&got, &data, with, n, random ? &b : NULL, &work, NULL, NULL), 0);
             for (size_t i = 0; work.width == W && i < SIDE * SIDE * 3;
                  i++) /* sums in other order */
                 assert_in_range(got.pixel[i] + 1 - want.pixel[i], 0, 2);
@@ -515,8 +515,8 @@ static void test_orientation_is_applied(void **state) {
         }
     data.orientation = SMOE_ORIENTATION_IGNORE;
     uint8_t *with = with_orientation(jpeg, (n = size, &n), false, 6);
-    assert_int_equal(smoe_decode_fit(&got, &data, with, n, NULL, &work, NULL), 0);
-    assert_int_equal(smoe_decode_fit(&want, &data, jpeg, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&got, &data, with, n, NULL, &work, NULL, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&want, &data, jpeg, size, NULL, &work, NULL, NULL), 0);
     assert_memory_equal(got.pixel, want.pixel, SIDE * SIDE * 3);
     free(with);
     smoe_image_free(&stored);
@@ -623,7 +623,7 @@ static void test_shrinking_is_close(void **state) {
     assert_int_equal(
         smoe_decode_fit(&shrunk,
                         &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, jpeg,
-                        size, NULL, &work, NULL),
+                        size, NULL, &work, NULL, NULL),
         0);
     assert_int_equal(work.height, 33);           /* 130 / 4: the smallest that is not below 24 */
     for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
@@ -658,7 +658,7 @@ static void test_shrinking_keeps_places(void **state) {
         assert_int_equal(
             smoe_decode_fit(&shrunk,
                             &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 1},
-                            jpeg, size, NULL, &work, NULL),
+                            jpeg, size, NULL, &work, NULL, NULL),
             0);
         assert_true(work.width < n / 2);
         for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, from two filters */
@@ -684,7 +684,7 @@ static void test_png_is_not_shrunk(void **state) {
     assert_int_equal(
         smoe_decode_fit(&fitted,
                         &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, png,
-                        size, NULL, &work, NULL),
+                        size, NULL, &work, NULL, NULL),
         0);
     assert_memory_equal(fitted.pixel, full.pixel, SIDE * SIDE * 3);
     smoe_image_free(&whole);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     smoe_image_header header;
     smoe_err err;
     if (!smoe_decode_header(&header, data, size, &err) && header.width * header.height <= ENOUGH &&
-        !smoe_decode_fit(&image, &spec, data, size, size % 3 ? &rng : NULL, &work, &err) &&
+        !smoe_decode_fit(&image, &spec, data, size, size % 3 ? &rng : NULL, &work, NULL, &err) &&
         (image.width != side || image.height != side || image.channels != channels))
         __builtin_trap();
     smoe_image_free(&image);
