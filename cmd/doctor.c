@@ -15,14 +15,10 @@
 
 /* What was found: a line each, with an advice below it, and a row in JSON. */
 typedef struct findings {
-    smoe_result result;
+    smoe_result *result;
     smoe_frame *list;
     size_t advised;
 } findings;
-
-static void findings_free(findings *f) {
-    smoe_result_free(&f->result);
-}
 
 /* A finding, and what would help; NULL: nothing is to be done. */
 #define doctor_find(f, name, advice, ...) doctor_add(f, name, advice, smoe_text_format(__VA_ARGS__))
@@ -30,8 +26,8 @@ static void doctor_add(findings *f, const char *name, const char *advice, char *
     SMOE_FREED char *value = fresh;
     smoe_frame_put(f->list, {"name", .text = name}, {"value", .text = value},
                    {"advice", SMOE_TEXT_OF(advice)});
-    smoe_result_line(&f->result, name, "%s", value);
-    if (advice) smoe_result_line(&f->result, "", "> %s", advice);
+    smoe_result_line(f->result, name, "%s", value);
+    if (advice) smoe_result_line(f->result, "", "> %s", advice);
     f->advised += advice != NULL;
 }
 
@@ -236,8 +232,8 @@ static void look_at_programs(findings *f) {
 }
 
 int cmd_doctor(const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(findings_free) findings f = {.advised = 0};
-    f.list = smoe_result_records(&f.result, "findings");
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    findings f = {.result = &result, .list = smoe_result_records(&result, "findings")};
     look_at_processor(&f);
     look_at_kernels(&f);
     if (doctor_measure(&f, err)) return -1;
@@ -247,9 +243,8 @@ int cmd_doctor(const smoe_options *options, smoe_err *err) {
     look_at_programs(&f);
     look_at_modules(&f);
     if (f.advised)
-        smoe_result_line(&f.result, NULL, "%zu remark%s, marked by >", f.advised,
-                         SMOE_S(f.advised));
+        smoe_result_line(&result, NULL, "%zu remark%s, marked by >", f.advised, SMOE_S(f.advised));
     else
-        smoe_result_line(&f.result, NULL, "no problems found");
-    return smoe_cmd_emit(&f.result, options, err);
+        smoe_result_line(&result, NULL, "no problems found");
+    return smoe_cmd_emit(&result, options, err);
 }

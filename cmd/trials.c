@@ -283,13 +283,9 @@ enum { MOST_DIFFERENCES = 16 };
 typedef struct power {
     double difference[MOST_DIFFERENCES];
     size_t differences;
-    smoe_result result;
+    smoe_result *result;
     smoe_frame *table;
 } power;
-
-static void power_free(power *w) {
-    smoe_result_free(&w->result);
-}
 
 /* The number of seeds, or why no number of seeds is enough. */
 static void trials_add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
@@ -312,7 +308,7 @@ static void trials_add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, 
 static void add_contrast(power *w, const char *name, const char *measure, const smoe_paired *p) {
     if (p->n < 2) return;
     double seed = sqrt(p->seeds_var * (double)p->n), images = sqrt(p->images_var);
-    smoe_result *part = smoe_result_part(&w->result, "");
+    smoe_result *part = smoe_result_part(w->result, "");
     smoe_result_facts(part, {"contrast", .text = name}, {"measure", .text = measure},
                       {"n", .number = p->n}, {"images", .number = p->images},
                       {"seed_sd", .number = seed}, {"images_sd", .number = images});
@@ -372,19 +368,19 @@ int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe
     static const smoe_option_range positive = {
         DBL_MIN, DBL_MAX, .expected = "up to 16 positive numbers separated by commas"};
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    SMOE_FREED_BY(power_free) power w = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    power w = {.result = &result, .table = smoe_result_table(&result, NULL, NULL)};
     const char *text = *options->power ? options->power : "0.005,0.01,0.02,0.05";
     if (smoe_option_numbers(w.difference, MOST_DIFFERENCES, &w.differences, "power", text,
                             &positive, err) ||
         smoe_results_make(&results, sweep, err))
         return -1;
-    w.table = smoe_result_table(&w.result, NULL, NULL);
     add_contrasts(&w, &results);
     if (!w.table->rows)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no contrast has two seeds yet, so the variance is unknown",
                          sweep->dir);
-    return smoe_cmd_emit(&w.result, options, err);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- the best value of a key ----------------------------------------------------------------- */

@@ -118,14 +118,11 @@ static void print_cell(const watch_job *job, uint8_t dots, uint8_t colour) {
     if (job->colour) fputs("\033[0m", stdout);
 }
 
-static double axis_value(const range *r, double level) {
-    return r->log ? pow(10, level) : level;
-}
-
 static void print_canvas(const watch_job *job, const canvas *c, const range *r) {
     for (size_t y = 0; y < c->rows; y++) {
+        double at = y ? r->low : r->high;
         if (!y || y + 1 == c->rows)
-            printf("%*.4g |", LABEL - 2, axis_value(r, y ? r->low : r->high));
+            printf("%*.4g |", LABEL - 2, r->log ? pow(10, at) : at);
         else
             printf("%*s|", LABEL - 1, "");
         for (size_t x = 0; x < c->columns; x++)
