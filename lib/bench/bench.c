@@ -341,14 +341,6 @@ static int bench_training(bencher *x, const smoe_cost *cost, smoe_err *err) {
     return 0;
 }
 
-/* Peak memory of the process so far, without the buffers for measuring the machine's peaks; read
- * before any data is opened. */
-static void note_peak(bencher *x) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->peaks.bytes;
-}
-
 double smoe_bench_data(const smoe_spec *spec, smoe_scan *scan) {
     enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
     const double enough = 0.3;
@@ -401,7 +393,11 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     if (allocate(&x, err) || bench_inference(&x, weights, err) ||
         (!weights && bench_training(&x, &cost, err)))
         return -1;
-    note_peak(&x);
+    /* Peak memory of the process so far, without the buffers for measuring the machine's peaks;
+     * read before any data is opened. */
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    bench->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x.peaks.bytes;
     for (size_t at = 0; at < sizeof(smoe_machine); at += sizeof(double)) conclude_limit(&x, at);
     bench->params = cost.params;
     count_work(bench, &cost);

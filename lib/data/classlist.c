@@ -14,10 +14,6 @@ struct smoe_classname {
 };
 typedef struct smoe_classname classname;
 
-static void classlist_add(smoe_classlist *l, uint32_t class) {
-    SMOE_APPEND(l->item, l->count) = class;
-}
-
 static int mixed(const smoe_classlist *l, const char *what, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "the class %s is not a %s, but others are", what,
                      l->numbered ? "number" : "name");
@@ -31,7 +27,7 @@ static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *er
         return smoe_fail(err, SMOE_DATA, "class %llu: the number of a class must be below %d",
                          number, MOST_CLASSES);
     l->numbered = true;
-    classlist_add(l, (uint32_t)number);
+    SMOE_APPEND(l->item, l->count) = (uint32_t)number;
     return 0;
 }
 
@@ -61,7 +57,7 @@ int smoe_classlist_name(smoe_classlist *l, const char *name, smoe_err *err) {
     uint32_t number;
     if (l->numbered) return mixed(l, name, err);
     if (classlist_enter(l, name, &number, err)) return -1;
-    classlist_add(l, number);
+    SMOE_APPEND(l->item, l->count) = number;
     return 0;
 }
 

@@ -36,16 +36,12 @@ static bool metrics_matches(const char *pattern, const char *text, size_t *numbe
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The prefix of the keys of an evaluation. */
-static const char *prefix_of(const char *split) {
-    return strcmp(split, "train") ? split : "train_split";
-}
-
 const char *smoe_metric_key(char key[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
                             size_t number) {
     const smoe_metric_entry *entry = &smoe_metrics[metric];
     if (entry->scope == SMOE_OF_SPLIT) {
-        int length = snprintf(key, SPLIT_ROOM, "%s", prefix_of(split));
+        int length =
+            snprintf(key, SPLIT_ROOM, "%s", strcmp(split, "train") ? split : "train_split");
         metrics_put(key + length, SMOE_METRIC_KEY - (size_t)length, entry->name + SPLIT, number);
     } else {
         metrics_put(key, SMOE_METRIC_KEY, entry->name, number);

@@ -32,11 +32,6 @@ size_t smoe_spec_embed(const smoe_spec *spec) {
     return spec->text.embed ? spec->text.embed : spec->model.width;
 }
 
-/* Half to even is the default rounding mode, which nearbyint follows. */
-static size_t at_least_one(double number) {
-    return number < 1 ? 1 : (size_t)number;
-}
-
 static double spec_number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
     size_t layer = 0;
     for (size_t i = 0; i < block; i++) layer += moe->is_moe[i];
@@ -73,7 +68,8 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
     double C = smoe_moe_ratio(moe, block);
     double places = (double)choices * (double)tokens * C / (double)moe->experts;
     bool up = moe->choice.capacity_rounding == SMOE_ROUNDING_CEIL;
-    size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
+    /* Half to even is the default rounding mode, which nearbyint follows. */
+    size_t buffer = (size_t)fmax(1, up ? ceil(places) : nearbyint(places));
     size_t unit = moe->choice.capacity_multiple_of;
     return (buffer + unit - 1) / unit * unit;
 }

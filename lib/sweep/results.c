@@ -99,12 +99,12 @@ static void results_measure(smoe_measures *m, char *const **setting, const smoe_
     }
 }
 
-static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
-                        size_t planned, smoe_err *err) {
-    const smoe_compare_options options = {
-        .reference = sweep->reference, .equivalence = sweep->plan.equivalence, .from = x_from};
+static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t trained, size_t planned,
+                        smoe_err *err) {
+    const smoe_compare_options options = {.reference = sweep->reference,
+                                          .equivalence = sweep->plan.equivalence,
+                                          .from = trained < sweep->columns ? trained : 0};
     *r = (smoe_results){.sweep = sweep,
-                        .x_from = x_from,
                         .trained = trained,
                         .contrasts.planned = planned,
                         .measured = smoe_alloc(1, sizeof *r->measured),
@@ -118,12 +118,12 @@ static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from,
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
     size_t columns = sweep->columns, planned = sweep->plan.primaries;
-    if (results_make(r, sweep, 0, columns, planned, err)) return -1;
+    if (results_make(r, sweep, columns, planned, err)) return -1;
     if (sweep->evaluate.points) {
         r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
         r->evaluations = smoe_alloc(1, sizeof *r->evaluations);
         if (smoe_evaluations_table(r->evaluated, sweep, err) ||
-            results_make(r->evaluations, r->evaluated, columns, columns, planned, err))
+            results_make(r->evaluations, r->evaluated, columns, planned, err))
             return -1;
     }
     r->contrasts.primaries = sweep->plan.primaries;

@@ -13,7 +13,6 @@ typedef struct smoe_results {
     /* The number of columns that tell trainings apart, which come first: all columns, or of
      * evaluations those of the trials. */
     size_t trained;
-    size_t x_from; /* the first column that a figure may have as its x axis */
     /* The evaluations of the trials at other settings, as results of a sweep of their own; or NULL.
      * */
     struct smoe_results *evaluations;

@@ -251,7 +251,8 @@ static bool choose_x(figure *f, const char *wish) {
         return true;
     }
     if (f->x_metric != SIZE_MAX) return f->numbers = true;
-    for (size_t c = f->r->x_from; c < f->sweep->columns && !f->numbers; c++) {
+    size_t from = f->r->trained < f->sweep->columns ? f->r->trained : 0; /* keys of evaluations */
+    for (size_t c = from; c < f->sweep->columns && !f->numbers; c++) {
         if (c == f->sweep->seed) continue;
         f->numbers = is_numeric(f, c);
         if (f->x == SIZE_MAX || f->numbers) f->x = c;
@@ -396,8 +397,8 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
  * DIR/NAME.gp and .svg: `y`, precision_at_1 unless it is given (the loss where there is none),
  * against `x`, a column or a metric, with the 95% interval of each mean (compare/contrast.h) as
  * bars.
- *   x     not given: the first column from x_from on whose values are numbers, at least two; else
- *         the first column from there, its values side by side
+ *   x     not given: the first column whose values are numbers, at least two; else the first
+ *         column, its values side by side; of evaluations, of their own columns
  *   line  the column that tells lines apart. Not given, or not enough because a line would have two
  *         points at one x: all but x; where x is a metric, all columns whose values are no numbers
  * A name that these results do not have counts as not given. Nothing is drawn if no trial is done,

@@ -71,12 +71,6 @@ static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     return sweep_pack_add(p, path + strlen(p->dir) + 1, npy, size);
 }
 
-static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
-    SMOE_FREED char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
-    if (add_file(p, name)) return -1;
-    return add_outcomes(p, sweep, i);
-}
-
 static int pack_evaluations(pack *p, const smoe_sweep *sweep) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep table = {0};
     if (smoe_evaluations_table(&table, sweep, p->err)) return -1;
@@ -101,8 +95,12 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
         archive_write_open_fd(p->archive, fd) != ARCHIVE_OK)
         return failed(p);
     if (add_file(p, FIRST)) return -1;
-    for (size_t i = 0; i < sweep->trials; i++)
-        if (sweep->trial[i].state == SMOE_TRIAL_DONE && add_trial(p, sweep, i)) return -1;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        SMOE_FREED char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
+        if (sweep->trial[i].state == SMOE_TRIAL_DONE &&
+            (add_file(p, name) || add_outcomes(p, sweep, i)))
+            return -1;
+    }
     if (sweep->evaluate.points && pack_evaluations(p, sweep)) return -1;
     return archive_write_close(p->archive) == ARCHIVE_OK ? 0 : failed(p);
 }

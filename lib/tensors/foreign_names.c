@@ -305,15 +305,10 @@ const rule *smoe_foreign_hf_next(const rule *r, const char *name, char from[SMOE
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* The next part of a name; parts end with a dot or a slash. */
-static const char *next_part(const char *name) {
-    name += strcspn(name, "./");
-    return *name ? name + 1 : name;
-}
-
-/* The place of the model whose patch embedding the piece is; false if it is none. */
+/* The place of the model whose patch embedding the piece is; false if it is none. Parts of names
+ * end with a dot or a slash. */
 static bool anchored(place *at, const piece *p) {
-    for (const char *rest = p->name; *rest; rest = next_part(rest)) {
+    for (const char *rest = p->name; *rest; rest += strcspn(rest, "./"), rest += *rest != 0) {
         char to[SMOE_FOREIGN_NAME];
         if (!smoe_foreign_rule_of(rest, to) || strcmp(to, "patch_embed.proj.weight")) continue;
         memcpy(at->where, p->where, sizeof at->where);

@@ -444,27 +444,27 @@ static bool is_pooling(const char *name) {
     return BEGINS(name, "norm.", "fc_norm.", "attn_pool.");
 }
 
+/* Whether a tensor of the file begins with these letters. */
+static bool file_begins(const smoe_init_map *from, const char *letters, size_t count) {
+    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
+        if (!strncmp(smoe_safetensors_at(from->file, i)->name, letters, count)) return true;
+    return false;
+}
+
 /* What follows the last block belongs to the head: with a new head it is new too, but only as a
  * whole. A part of which file and model both have tensors must be complete. */
 static bool pooling_is_new(const smoe_init_map *from, const char *name) {
-    size_t part = strcspn(name, ".") + 1, there = 0, here = 0;
-    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
-        there += !strncmp(smoe_safetensors_at(from->file, i)->name, name, part);
+    size_t part = strcspn(name, ".") + 1, here = 0;
     for (size_t i = 0; i < from->params->count; i++)
         here += !strncmp(from->params->param[i].name, name, part);
-    return from->headless && !(there && here);
-}
-
-static bool has_text(const smoe_init_map *from) {
-    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
-        if (!strncmp(smoe_safetensors_at(from->file, i)->name, "text.", 5)) return true;
-    return false;
+    return from->headless && !(here && file_begins(from, name, part));
 }
 
 static bool may_miss(const smoe_init_map *from, const char *name) {
     if (is_router(name) || BEGINS(name, "head.", "logit_")) return true;
     if (is_pooling(name)) return pooling_is_new(from, name);
-    return !strncmp(name, "text.", 5) && !has_text(from); /* an image model gets a text tower */
+    /* an image model gets a text tower */
+    return !strncmp(name, "text.", 5) && !file_begins(from, "text.", 5);
 }
 
 static bool may_leave(const smoe_init_map *from, const char *name) {

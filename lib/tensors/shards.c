@@ -161,10 +161,6 @@ typedef struct reading {
     size_t shards;
 } reading;
 
-static int bad_index(const reading *r, smoe_err *err, const char *what) {
-    return smoe_fail(err, SMOE_DATA, "%s: %s", r->path, what);
-}
-
 static int index_parse(reading *r, smoe_err *err) {
     char *text = NULL, shown[128];
     size_t size;
@@ -177,7 +173,8 @@ static int index_parse(reading *r, smoe_err *err) {
                          bad.column, smoe_text_shown(bad.text, shown, sizeof shown));
     r->map = json_object_get(r->json, "weight_map");
     if (!json_is_object(r->map) || !json_object_size(r->map))
-        return bad_index(r, err, "not an index of shards: it has no \"weight_map\"");
+        return smoe_fail(err, SMOE_DATA, "%s: not an index of shards: it has no \"weight_map\"",
+                         r->path);
     return 0;
 }
 
