@@ -49,6 +49,8 @@ int smoe_results_write(const smoe_results *results, smoe_err *err) SMOE_MUST_CHE
 /* Whether the sweep's figure can be drawn, as far as that is known before any trial has run.
  * SMOE_USAGE: a column that is neither set nor measured. */
 int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether it shows metrics over the steps of training. */
+bool smoe_results_over_steps(const smoe_sweep_figure *figure);
 
 /* DIR/sweep.gp and, with gnuplot, DIR/sweep.svg, and the same of DIR/evaluations (*drawn is false
  * when one should be there and is not); see results_figure.c. SMOE_USAGE: the sweep's `figure`

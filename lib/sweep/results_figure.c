@@ -421,10 +421,6 @@ static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, con
 
 /* ---- curves over the steps of training ------------------------------------------------------- */
 
-static bool is_over_steps(const smoe_sweep_figure *wish) {
-    return wish->x && !strcmp(wish->x, smoe_metrics[SMOE_METRIC_STEP].name);
-}
-
 /* The values of a metric in the records of a trial: a column of results, or a name of the records;
  * NULL where there are none. */
 static const smoe_curve *curve_of(const smoe_sweep *sweep, size_t i, const smoe_curves *records,
@@ -549,55 +545,6 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
 
 /* ---- the figures of a sweep ------------------------------------------------------------------ */
 
-static bool is_set(const smoe_sweep *sweep, const char *name) {
-    size_t prefix = strlen(SMOE_EVALUATED);
-    for (size_t c = 0; c < sweep->evaluate.columns && !strncmp(name, SMOE_EVALUATED, prefix); c++)
-        if (!strcmp(name + prefix, sweep->evaluate.column[c])) return true;
-    return smoe_sweep_column(sweep, name) != SIZE_MAX;
-}
-
-static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
-                      bool may_measure, smoe_err *err) {
-    char known[1000] = "";
-    if (!name || (may_set && is_set(sweep, name)) || (may_measure && smoe_metric_is_measured(name)))
-        return 0;
-    for (size_t m = 0; m < SMOE_METRICS; m++)
-        if (smoe_metrics[m].column)
-            smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
-    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is %s%s", axis, name,
-                     !may_measure ? "not a swept key"
-                     : may_set ? "neither a swept key nor a measured column; these are measured: "
-                               : "not a measured column; these are: ",
-                     may_measure ? known : "");
-}
-
-/* Metrics over steps, separated by commas: columns, or names of records. */
-static int check_curves(const char *text, smoe_err *err) {
-    SMOE_FREED char *copy = smoe_alloc_text(text);
-    smoe_metric_place place;
-    for (char *rest = copy, *name; (name = strsep(&rest, ","));)
-        if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
-            return smoe_fail(err, SMOE_USAGE,
-                             "the figure's y: '%s' is neither a measured column nor a metric that "
-                             "training records; smoe-sweep(1) and smoe-run(5) list them",
-                             name);
-    return 0;
-}
-
-/* y is a metric, or the key of cells with the metric of their colours. */
-int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
-    const smoe_sweep_figure *wish = &sweep->figure;
-    if (is_over_steps(wish)) return check_curves(wish->y, err);
-    SMOE_FREED char *key = smoe_alloc_text(wish->y);
-    char *colour = key ? strchr(key, ':') : NULL;
-    if (colour) *colour++ = '\0';
-    bool cells = key && is_set(sweep, key);
-    if (cells && check_axis(sweep, "colour", colour, false, true, err)) return -1;
-    if (check_axis(sweep, "x", wish->x, true, !cells, err)) return -1;
-    if (!cells && check_axis(sweep, "y", wish->y, false, true, err)) return -1;
-    return check_axis(sweep, "line", wish->line, true, false, err);
-}
-
 static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
     if (!name || !r->measured->metrics) return true;
     if (columns && smoe_sweep_column(r->sweep, name) != SIZE_MAX) return true;
@@ -610,7 +557,7 @@ int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     const char *colour;
     bool also = true;
     *drawn = false;
-    if (is_over_steps(wish)) {
+    if (smoe_results_over_steps(wish)) {
         SMOE_FREED_BY(figure_free) figure f = figure_open(r);
         return draw_curves(&f, drawn, err);
     }
