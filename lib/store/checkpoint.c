@@ -38,6 +38,7 @@ static const struct number {
     {"smoe.images", offsetof(stored, state.images), false, false},
     {"smoe.classes", offsetof(stored, state.classes), false, false},
     {"smoe.data", offsetof(stored, state.data), false, false},
+    {"smoe.tested", offsetof(stored, state.tested), false, false},
 };
 enum { NUMBERS = SMOE_COUNT(numbers) };
 

@@ -167,13 +167,16 @@ int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     return smoe_file_remove(path, err);
 }
 
-int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+/* The list, and the checksums of the images by split, which files of older versions lack: fresh. */
+static int results_read(json_t **list, json_t **images, const smoe_sweep *sweep, size_t i,
+                        smoe_err *err) {
     SMOE_FREED char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
     bool sealed;
-    *list = NULL;
+    *list = *images = NULL;
     if (smoe_file_is_absent(path)) {
         *list = json_array();
+        *images = json_object();
         return 0;
     }
     if (smoe_file_read(path, FILE_MOST, &text, &size, err)) return -1;
@@ -181,16 +184,24 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     if (!object) return -1;
     /* Older versions wrote the list alone. */
     json_t *found = json_is_array(object) ? object : json_object_get(object, "evaluations");
+    json_t *marks = json_object_get(object, "images");
     if (!json_is_array(found) || json_array_size(found) > sweep->evaluate.points)
         return smoe_fail(err, SMOE_DATA,
                          "%s: has no results of evaluations; remove it to evaluate again", path);
     *list = json_incref(found);
+    *images = json_is_object(marks) ? json_incref(marks) : json_object();
     return 0;
 }
 
-static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_err *err) {
+int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    json_auto_t *images = NULL;
+    return results_read(list, &images, sweep, i, err);
+}
+
+static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, json_t *images,
+                         smoe_err *err) {
     SMOE_FREED char *path = results_path(sweep, i);
-    json_auto_t *object = json_pack("{s:O}", "evaluations", list);
+    json_auto_t *object = json_pack("{s:O, s:O}", "evaluations", list, "images", images);
     return smoe_sealed_write(path, object, err);
 }
 
@@ -204,7 +215,31 @@ typedef struct stage { /* what the points of a trial share */
     smoe_dataset *set;
     char split[16];    /* of the set */
     bool data_changes; /* from point to point */
+    json_t *images;    /* checksums of the images that were evaluated, by split */
 } stage;
+
+/* The images must be those on which trials with the same keys of data were evaluated. */
+static int stage_check_images(const stage *s, smoe_err *err) {
+    json_auto_t *own = json_loads(s->trial->spec, 0, NULL);
+    json_auto_t *mark = json_integer(smoe_dataset_checksum(s->set));
+    if (!json_integer_value(mark)) return 0; /* they are generated */
+    for (size_t k = 0; k < s->sweep->trials; k++) {
+        const smoe_trial *trial = &s->sweep->trial[k];
+        json_auto_t *list = NULL, *images = NULL, *spec = json_loads(trial->spec, 0, NULL);
+        if (!json_equal(json_object_get(own, "data"), json_object_get(spec, "data")) ||
+            results_read(&list, &images, s->sweep, k, NULL))
+            continue;
+        const json_t *then = json_object_get(images, s->split);
+        if (then && !json_equal(then, mark))
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: the images of split '%s' are not those on which %s was "
+                             "evaluated; restore the data, or begin another sweep with -o DIR",
+                             s->trial->name, s->split, trial->name);
+        if (then) break;
+    }
+    json_object_set(s->images, s->split, mark);
+    return 0;
+}
 
 static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     if (s->set && !s->data_changes && !strcmp(s->split, spec->eval.split)) return 0;
@@ -212,7 +247,8 @@ static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     s->set = NULL;
     snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
     if (smoe_dataset_open(&s->set, spec, spec->eval.split, s->scan, err)) return -1;
-    return smoe_model_file_align(s->set, s->weights, spec, err);
+    return smoe_model_file_align(s->set, s->weights, spec, err) || stage_check_images(s, err) ? -1
+                                                                                              : 0;
 }
 
 static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_model **model,
@@ -294,7 +330,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
     size_t points = sweep->evaluate.points;
     for (size_t c = 0; c < sweep->evaluate.columns; c++)
         s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
-    int status = smoe_evaluations_read(&list, sweep, i, err);
+    int status = results_read(&list, &s.images, sweep, i, err);
     if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
@@ -308,10 +344,11 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
         else
             status = evaluations_evaluate(&s, done, path, result, err);
         if (!status) json_array_append(list, result);
-        if (!status) status = write_results(sweep, i, list, err);
+        if (!status) status = write_results(sweep, i, list, s.images, err);
     }
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
+    json_decref(s.images);
     return status;
 }
 

@@ -3,7 +3,8 @@
  * priority, group, random routers (V-MoE 4.2, E.1, E.4). A sweep's `evaluate` has the points; every
  * trial, once trained, is evaluated at each of them.
  *
- *   DIR/claims/CELL.evaluations.json   a list with the results of the finished points, in order
+ *   DIR/claims/CELL.evaluations.json   a list with the results of the finished points, in order,
+ *                                      and checksums of the images, by split
  *   DIR/claims/CELL.evaluation-N.npy   the outcome of each image at point N, in the format of
  *                                      outcomes.npy of a run (compare/outcomes.h)
  */

@@ -113,17 +113,23 @@ static void wait_for_run(const char *dir) {
 }
 
 /* The run of another trial with a checkpoint and the same keys of data, whose images must be the
- * same, or what is compared is not what differs. NULL: there is none. Fresh. */
-static char *trial_run_beside(const smoe_sweep *sweep, size_t i) {
+ * same, or what is compared is not what differs; one that was evaluated on the same split (*tested)
+ * if there is one. NULL: there is none. Fresh. */
+static char *trial_run_beside(const smoe_sweep *sweep, size_t i, bool *tested) {
     json_auto_t *own = json_loads(sweep->trial[i].spec, 0, NULL);
-    for (size_t k = 0; k < sweep->trials; k++) {
-        SMOE_FREED char *dir = k == i ? NULL : smoe_trial_dir(sweep, k);
-        if (!dir || !smoe_file_holds(dir, "ckpt/latest")) continue;
+    char *found = NULL;
+    *tested = false;
+    for (size_t k = 0; k < sweep->trials && !*tested; k++) {
+        SMOE_FREED char *dir = smoe_trial_dir(sweep, k);
+        smoe_checkpoint then;
+        if (k == i || smoe_checkpoint_state(dir, &then, NULL) <= 0) continue;
         json_auto_t *other = json_loads(sweep->trial[k].spec, 0, NULL);
         if (!json_equal(json_object_get(own, "data"), json_object_get(other, "data"))) continue;
-        return smoe_alloc_text(dir);
+        *tested = (then.tested || !then.data) &&
+                  json_equal(smoe_json_at(own, "eval.split"), smoe_json_at(other, "eval.split"));
+        if (!found || *tested) smoe_text_set(&found, dir);
     }
-    return NULL;
+    return found;
 }
 
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
@@ -144,7 +150,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     how.choice = sweep->start.choice;
     how.moments = init && sweep->start.moments;
     how.evaluates = true; /* what a sweep is for */
-    SMOE_FREED char *beside = how.mode == SMOE_RUN_NEW ? trial_run_beside(sweep, i) : NULL;
+    SMOE_FREED char *beside = trial_run_beside(sweep, i, &how.beside_tested);
     how.beside = beside;
     smoe_train_result result = {0};
     wait_for_run(dir);

@@ -37,7 +37,8 @@ typedef struct trainer {
     smoe_run *run;
     smoe_loader *loader;
     smoe_checkpoint state;
-    char *names; /* of the classes, as JSON */
+    char *names;     /* of the classes, as JSON */
+    uint64_t tested; /* the checksum of the images of `test` */
     smoe_train_result *result;
     size_t N;
     smoe_step step;
@@ -83,7 +84,10 @@ static void data_mark(trainer *t) {
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
     t->state.data = smoe_dataset_checksum(t->train);
+    if (t->test) t->tested = smoe_dataset_checksum(t->test);
 }
+
+static const char changed[] = "names, labels, sizes or pixels of its images have changed";
 
 static bool data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, char *how,
                          size_t size) {
@@ -93,10 +97,15 @@ static bool data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now
     else if (then->classes && then->classes != now->classes)
         snprintf(how, size, "the names of its classes have changed");
     else if (then->data && then->data != now->data)
-        snprintf(how, size, "names, labels, sizes or pixels of its images have changed");
+        snprintf(how, size, "%s", changed);
     else
         return false;
     return true;
+}
+
+/* Whether the checkpoint is of a run that was evaluated on other images of this split. */
+static bool tested_differs(const trainer *t, const smoe_checkpoint *then) {
+    return then->tested && t->tested && then->tested != t->tested;
 }
 
 /* The run beside this one counts if it has a checkpoint that can be read. */
@@ -104,14 +113,14 @@ static int data_check_beside(const trainer *t, smoe_err *err) {
     const char *beside = t->options->beside;
     smoe_checkpoint then;
     char other[96];
-    if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0 ||
-        !data_differs(&then, &t->state, other, sizeof other))
-        return 0;
-    return smoe_fail(
-        err, SMOE_DATA,
-        "%s: the training data is not that of %s, with which it would be compared: %s; "
-        "restore the data, or begin another sweep with -o DIR",
-        t->options->dir, beside, other);
+    if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0) return 0;
+    bool trained = data_differs(&then, &t->state, other, sizeof other);
+    if (!trained && !(t->options->beside_tested && tested_differs(t, &then))) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: the %s data is not that of %s, with which it would be compared: %s; "
+                     "restore the data, or begin another sweep with -o DIR",
+                     t->options->dir, trained ? "training" : "evaluation", beside,
+                     trained ? other : changed);
 }
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
@@ -232,11 +241,19 @@ static int restore_records(trainer *t, smoe_err *err) {
     return run_over(t) ? 0 : smoe_run_outcomes(t->run, NULL, 0, err);
 }
 
-/* The best evaluation is one of eval.split: with another split there is none so far. */
+/* The best evaluation is one of eval.split: with another split, or other images, there is none so
+ * far. */
 static int restore_best(trainer *t, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec then = {0};
     int latest = smoe_run_latest_spec(&then, t->options->dir, err);
-    if (latest || !strcmp(then.eval.split, t->spec->eval.split)) return latest < 0 ? -1 : 0;
+    if (latest) return latest < 0 ? -1 : 0;
+    bool same = !strcmp(then.eval.split, t->spec->eval.split),
+         differs = tested_differs(t, &t->state);
+    if (same && !differs) return 0;
+    if (same)
+        say_fresh(t, smoe_text_format("the data of split '%s' is not that of the evaluations so "
+                                      "far: %s; the best evaluation is chosen among those to come",
+                                      then.eval.split, changed));
     t->state.best = -1;
     t->state.best_step = t->state.step;
     return 0;
@@ -274,9 +291,9 @@ static char *placeless_spec(const smoe_spec *spec) {
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     SMOE_FREED char *spec = placeless_spec(t->spec);
-    const uint64_t data[] = {t->state.images, t->state.classes, t->state.data, t->N};
+    const uint64_t data[] = {t->state.images, t->state.classes, t->state.data, t->tested, t->N};
     if (smoe_comm_same(t->comm, "spec", spec, strlen(spec), err)) return -1;
-    return smoe_comm_same(t->comm, "training data", data, sizeof data, err);
+    return smoe_comm_same(t->comm, "data", data, sizeof data, err);
 }
 
 /* The run directory is opened by one process; checkpoints are read by each. */
@@ -471,6 +488,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
         json_decref(r);
         return -1;
     }
+    t->state.tested = t->tested;
     if (eval->precision_at_1 > t->state.best) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;

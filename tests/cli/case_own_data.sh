@@ -35,6 +35,25 @@ status 5 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1,2 --extend -o c
 grep -q 'cells/002-seed=2: the training data is not that of cells/000-seed=0, with which it would be compared: it has 31 images, and had 30; ' err || fail "$(cat err)"
 rm photos/bee/20.png
 status 0 smoe sweep --resume cells --retry-failed -q >/dev/null
+# and those that they are evaluated on, at the end of training or later
+mkdir both && cp -r photos both/train && cp -r photos both/test
+rm -f both/*/*/live.* both/*/*/notes
+both="$own data.path=both"
+status 0 smoe sweep tiny.yaml -q $both seed=0,1 evaluate.eval.order=shuffled,file -o both-cells >/dev/null
+status 0 smoe train tiny.yaml -q $both -o both-run >/dev/null 2>&1
+cp -r both-cells both-lost && rm both-lost/claims/001-*.evaluations.json
+echo >>both/test/bee/3.png
+status 5 smoe sweep tiny.yaml -q $both seed=0,1,2 evaluate.eval.order=shuffled,file --extend -o both-cells >/dev/null 2>err
+grep -q 'both-cells/002-seed=2: the evaluation data is not that of both-cells/000-seed=0, with which it would be compared: names, ' err || fail "$(cat err)"
+status 3 smoe verify both-lost --repair >out 2>&1
+grep -q "001-seed=1: the images of split 'test' are not those on which 000-seed=0 was evaluated; " out || fail "$(cat out)"
+status 0 smoe train both-run --resume train.steps=6 >/dev/null 2>err
+grep -q "^the data of split 'test' is not that of the evaluations so far: " err || fail "$(cat err)"
+status 0 smoe train both-run --resume train.steps=8 >/dev/null 2>err
+! grep -q 'so far: ' err || fail "$(cat err)"
+truncate -s -1 both/test/bee/3.png
+status 0 smoe sweep --resume both-cells --retry-failed -q >/dev/null
+status 0 smoe verify both-lost --repair >/dev/null 2>&1
 # at rate 0 the first evaluation is the best one; a cell that ends early says how many steps it made
 status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 train.steps=9 train.optimizer.lr=0 train.eval_every=1 \
     train.checkpoint_every=0 train.patience=2 eval.split=val -o early >/dev/null
