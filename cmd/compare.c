@@ -2,6 +2,7 @@
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
 #include "origin.h"
+#include "base/accents.h"
 #include "math/stats.h"
 #include "store/curves.h"
 #include "store/model_file.h"
@@ -126,8 +127,8 @@ static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *
     for (size_t i = 0; same && i < a->images; i++)
         same = a->prediction[i].label == b->prediction[i].label;
     for (size_t k = 0; same && k < a->classes; k++)
-        same = !strcmp(smoe_dataset_class_name(a->loaded.set, k),
-                       smoe_dataset_class_name(b->loaded.set, k));
+        same = smoe_accents_same(smoe_dataset_class_name(a->loaded.set, k),
+                                 smoe_dataset_class_name(b->loaded.set, k));
     if (!same)
         return smoe_fail(err, SMOE_DATA,
                          "%s and %s are not evaluated on the same images and classes",

@@ -3,10 +3,9 @@
  * classes of a model that is evaluated; see dataset.h. Unused images are skipped: image i of the
  * set is image kept[i] of its source.
  */
+#include "base/accents.h"
 #include "base/file.h"
 #include "data/dataset_source.h"
-
-#include <uninorm.h>
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
@@ -99,13 +98,23 @@ struct smoe_excluded {
     size_t count;
 };
 
+/* Accents may be composed in one of list and data, and not in the other. */
+static size_t kept_find(const smoe_excluded *list, const char *image) {
+    size_t k = smoe_texts_find(list->name, list->count, image);
+    for (int composed = 0; k == SIZE_MAX && composed < 2; composed++) {
+        SMOE_FREED char *same = smoe_accents_form(image, composed);
+        if (same) k = smoe_texts_find(list->name, list->count, same);
+    }
+    return k;
+}
+
 /* Which images of the set the list names: keep[i] is false, unless keep is NULL. Their number. */
 static size_t kept_mark(bool *keep, const smoe_excluded *list, const smoe_dataset *set) {
     char own[SMOE_IMAGE_NAME];
     size_t found = 0;
     for (size_t i = 0; i < set->images; i++) {
         const char *image = smoe_dataset_image_name(set, i, own, sizeof own);
-        size_t k = smoe_texts_find(list->name, list->count, image);
+        size_t k = kept_find(list, image);
         if (k < SIZE_MAX) list->seen[k] = true;
         if (keep) keep[i] = k == SIZE_MAX;
         found += k < SIZE_MAX;
@@ -235,24 +244,10 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
                                left == 1 ? " is" : "s are", set->images);
 }
 
-static bool is_ascii(const char *text) {
-    while (*text && (unsigned char)*text < 0x80) text++;
-    return !*text;
-}
-
-/* Whether two names have the same letters: libarchive composes accented ones in names of zip
- * archives and pax tars (Unicode's NFC), and in those of folders they may be decomposed. */
-static bool same_letters(const char *a, const char *b) {
-    int order = 1;
-    if (is_ascii(a) || is_ascii(b)) return !strcmp(a, b);
-    return !u8_normcmp((const uint8_t *)a, strlen(a), (const uint8_t *)b, strlen(b), UNINORM_NFC,
-                       &order) &&
-           !order;
-}
-
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count) {
     bool same = count == set->named;
-    for (size_t k = 0; same && k < count; k++) same = same_letters(set->class_name[k], name[k]);
+    for (size_t k = 0; same && k < count; k++)
+        same = smoe_accents_same(set->class_name[k], name[k]);
     return !same && has_names(name, count) && has_names(set->class_name, set->named);
 }
 
@@ -261,7 +256,7 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
     for (size_t i = 0; i < count; i++)
         if (!strcmp(name[(from + i) % count], class)) return (uint32_t)((from + i) % count);
     for (size_t i = 0; i < count; i++)
-        if (same_letters(name[i], class)) return (uint32_t)i;
+        if (smoe_accents_same(name[i], class)) return (uint32_t)i;
     return UINT32_MAX;
 }
 

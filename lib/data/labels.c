@@ -6,6 +6,7 @@
  * image shows it.
  */
 #include "data/labels.h"
+#include "base/accents.h"
 #include "base/file.h"
 
 #include <ctype.h>
@@ -239,7 +240,7 @@ void smoe_labels_free(smoe_labels *l) {
     free(l);
 }
 
-static uint32_t find_whole(const smoe_labels *l, const char *name) {
+static uint32_t find_end(const smoe_labels *l, const char *name) {
     for (const char *end = name; end; end = strchr(end, '/') ? strchr(end, '/') + 1 : NULL) {
         size_t low = 0, high = l->rows;
         while (low < high) {
@@ -253,6 +254,15 @@ static uint32_t find_whole(const smoe_labels *l, const char *name) {
         }
     }
     return 0;
+}
+
+static uint32_t find_whole(const smoe_labels *l, const char *name) {
+    uint32_t row = find_end(l, name);
+    for (int composed = 0; !row && composed < 2; composed++) {
+        SMOE_FREED char *same = smoe_accents_form(name, composed);
+        if (same) row = find_end(l, same);
+    }
+    return row;
 }
 
 uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {

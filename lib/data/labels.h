@@ -33,7 +33,8 @@ void smoe_labels_free(smoe_labels *labels);
 char *smoe_labels_trimmed(char *text);
 
 /* The number, from 1, of the row of an image: its path is the image's name, or the end of it after
- * a slash, the longest first, with the ending of the file or without; 0: there is none. */
+ * a slash, the longest first, with the ending of the file or without, and with accents composed or
+ * not (smoe_accents_form); 0: there is none. */
 uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
 
 /* Names of the classes of a row, by its number. */

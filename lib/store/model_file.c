@@ -1,5 +1,6 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
+#include "base/accents.h"
 #include "base/json.h"
 #include "data/dataset_source.h"
 #include "spec/tasks.h"
@@ -79,7 +80,7 @@ static char **names_in(const smoe_safetensors *file, json_t **list, size_t *coun
 static bool shares_a_name(const smoe_dataset *set, char *const *name, size_t count) {
     for (size_t k = 0; k < smoe_dataset_classes(set); k++)
         for (size_t i = 0; i < count; i++)
-            if (!strcmp(smoe_dataset_class_name(set, k), name[i])) return true;
+            if (smoe_accents_same(smoe_dataset_class_name(set, k), name[i])) return true;
     return false;
 }
 

@@ -134,6 +134,17 @@ status 0 smoe eval accents-run --predictions folder.csv >folder.out 2>/dev/null
 status 0 smoe eval accents-run data.path=accents.tar --predictions archive.csv >archive.out 2>/dev/null
 cmp folder.out archive.out || fail "names with accents in an archive: $(cat archive.out)"
 [ "$(cut -d, -f3 folder.csv | sort | uniq -c)" = "$(cut -d, -f3 archive.csv | sort | uniq -c)" ] || fail "labels: $(cat archive.csv)"
+# and with one in lists of images and tables of labels
+printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.txt
+status 0 smoe data accents data.exclude=composed.txt >out
+[ "$(grep -c '1 image of t[a-z]* is left out, of the 2 that' out)" -eq 2 ] || fail "data.exclude with accents: $(cat out)"
+sed 's/.*/&/; s/\xc3\xa9/e\xcc\x81/' composed.txt >decomposed.txt
+status 0 smoe eval accents-run data.path=accents.tar data.exclude=decomposed.txt --json >out 2>/dev/null
+grep -q '"images": 38' out || fail "data.exclude of an archive with accents: $(cat out)"
+mkdir -p flat/train && cp photos/bee/1.png "flat/train/$(printf 'e\314\201').png" && cp photos/ape/1.png flat/train/f.png && cp -r flat/train flat/test
+for s in train test; do printf '%s/\303\251.png,one\n%s/f.png,two\n' $s $s; done | sed '1s/^/path,labels\n/' >flat.csv
+status 0 smoe data flat data.labels=flat.csv >out
+grep -qE '^one +1 +1$' out || fail "data.labels with accents: $(cat out)"
 # the names that a configuration of transformers has
 mkdir theirs && cp brought-run/ckpt/latest/model.safetensors theirs && foreign theirs/model.safetensors
 LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safetensors
