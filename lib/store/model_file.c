@@ -42,27 +42,28 @@ static const json_t *names_said(const json_t *config) {
 }
 
 /* The names in the configuration beside a file, as a list, also of a file that was converted from
- * it. NULL: there are none, or those that stand for no names, "LABEL_0". */
+ * it; null for a class that has none. NULL: there are none, or those that stand for no names,
+ * "LABEL_0". */
 static json_t *configured_names(const smoe_safetensors *file) {
     const char *kept = smoe_safetensors_metadata(file, CONFIGURED);
     if (kept) return json_loads(kept, 0, NULL);
     json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json");
     const json_t *names = names_said(config);
     if (json_is_array(names)) return json_deep_copy(names);
+    const char *first = json_string_value(json_object_get(names, "0"));
+    if (!json_object_size(names) || (first && !strcmp(first, "LABEL_0"))) return NULL;
     json_t *list = json_array();
     for (size_t k = 0; k < json_object_size(names); k++) {
         char key[24];
         snprintf(key, sizeof key, "%zu", k);
-        json_array_append(list, json_object_get(names, key));
+        json_t *name = json_object_get(names, key);
+        json_array_append_new(list, name ? json_incref(name) : json_null());
     }
-    const char *first = json_string_value(json_array_get(list, 0));
-    if (first && strcmp(first, "LABEL_0") != 0 && json_array_size(list) == json_object_size(names))
-        return list;
-    json_decref(list);
-    return NULL;
+    return list;
 }
 
-/* The names of the classes of a model file, which *list owns; NULL: there are none. */
+/* The names of the classes of a model file, which *list owns; NULL: there are none, or not for each
+ * class. */
 static char **names_in(const smoe_safetensors *file, json_t **list, size_t *count) {
     const char *text = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
     *list = text ? json_loads(text, 0, NULL) : configured_names(file);
@@ -84,15 +85,39 @@ static bool shares_a_name(const smoe_dataset *set, char *const *name, size_t cou
     return false;
 }
 
+/* Says which class of the data has a name that the configuration gives to two classes. */
+static void remark_twice(smoe_dataset *set, char *const *name, size_t count) {
+    for (size_t k = 0; k < smoe_dataset_classes(set); k++) {
+        const char *class = smoe_dataset_class_name(set, k);
+        size_t first = count;
+        for (size_t i = 0; i < count; i++) {
+            if (strcmp(class, name[i]) != 0) continue;
+            if (first < count)
+                smoe_dataset_remark_on(set,
+                                       "config.json gives the name %.80s to the classes %zu and "
+                                       "%zu: images of that class count as one of them",
+                                       class, first, i);
+            first = i;
+        }
+    }
+}
+
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) {
     json_auto_t *list = NULL;
     size_t count;
     if (smoe_task_pairs(spec->train.loss)) return 0;
     SMOE_FREED char **name = names_in(file, &list, &count);
+    if (!name && count)
+        smoe_dataset_remark_on(set, "classes are matched by their numbers, because config.json "
+                                    "does not have a name for each number from 0 on");
     if (!name) return 0;
-    if (smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) || shares_a_name(set, name, count))
+    if (smoe_safetensors_metadata(file, SMOE_CLASS_NAMES))
         return smoe_dataset_align(set, name, count, err);
+    if (shares_a_name(set, name, count)) {
+        remark_twice(set, name, count);
+        return smoe_dataset_align(set, name, count, err);
+    }
     smoe_dataset_remark_on(
         set, "classes are matched by their numbers, because config.json does not have their names");
     return 0;

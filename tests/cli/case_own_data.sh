@@ -155,6 +155,16 @@ for config in '{"label_names": ["ape", "bee"]}' '{"pretrained_cfg": {"label_name
     echo "$config" >theirs/config.json
     [ "$(loss_of theirs)" = "$(loss_of brought-run)" ] || fail "names of timm, $config: $(loss_of theirs), $(loss_of brought-run)"
 done
+# names that are missing, and a name of two classes
+for config in '{"id2label": {"0": "ape", "2": "bee"}}' '{"label_names": ["ape", null]}' '{"id2label": {"1": "ape", "2": "bee"}}'; do
+    echo "$config" >theirs/config.json
+    status 0 smoe eval theirs $zoo >/dev/null 2>err
+    grep -q 'because config.json does not have a name for each number from 0 on' err || fail "$config: $(cat err)"
+done
+echo '{"id2label": {"0": "bee", "1": "bee"}}' >theirs/config.json
+status 0 smoe eval theirs $zoo >/dev/null 2>err
+grep -q 'config.json gives the name bee to the classes 0 and 1: images of that class count as one of them' err || fail "a name twice: $(cat err)"
+printf '{"id2label": {"1": "bee", "0": "ape"}}' >theirs/config.json
 # go with the weights
 mkdir moved && status 0 smoe convert theirs moved/again.safetensors -q >/dev/null && status 0 smoe convert moved/again.safetensors moved/model.safetensors --type f32 -q >/dev/null
 [ "$(loss_of moved)" = "$(loss_of brought-run)" ] || fail "names of a converted file: $(loss_of moved), $(loss_of brought-run)"
