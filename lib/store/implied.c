@@ -18,6 +18,7 @@ typedef struct implied {
     implied_key key[IMPLIED];
     size_t count;    /* 0: the file has no patch embedding, or a model with experts */
     char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
+    char filter[96]; /* what says data.resize, if that is another filter */
 } implied;
 
 static implied_key *implied_find(implied *x, const char *key) {
@@ -137,10 +138,17 @@ static void put_pixels(implied *x, const char *from, const char *key, const json
     if (json_is_number(said)) implied_put(x, from, key, "%.8g", v[0]);
 }
 
-/* The names of filters that are read here. */
+static const char *const filters[] = {"nearest", "lanczos", "bilinear",
+                                      "bicubic", "box",     "hamming"}; /* by Pillow's numbers */
+
+/* Bicubic and bilinear are the filters here. */
 static void put_filter(implied *x, const char *from, const char *name) {
-    if (name && (!strcmp(name, "bicubic") || !strcmp(name, "bilinear")))
-        implied_put(x, from, "data.resize", "%s", name);
+    for (size_t i = 0; name && i < SMOE_COUNT(filters); i++) {
+        if (strcmp(name, filters[i]) != 0) continue;
+        bool here = !strncmp(name, "bi", 2), sharp = i == 1 || i == 3;
+        snprintf(x->filter, sizeof x->filter, "%s says %s, which smoe lacks", from, name);
+        implied_put(x, here ? from : x->filter, "data.resize", sharp ? "bicubic" : "bilinear");
+    }
 }
 
 /* How images become squares, where that is not by cropping. */
@@ -311,8 +319,10 @@ static void put_normalized(implied *x, const json_t *config, const char *from) {
 static void put_processor(implied *x, const json_t *config, const char *from) {
     const json_t *edge = smoe_json_at(config, "size.shortest_edge");
     const json_t *side = smoe_json_at(config, "crop_size.height");
-    json_int_t filter = json_integer_value(json_object_get(config, "resample"));
-    put_filter(x, from, filter == 3 ? "bicubic" : filter == 2 ? "bilinear" : NULL);
+    const json_t *filter = json_object_get(config, "resample");
+    json_int_t number = json_is_integer(filter) ? json_integer_value(filter) : -1;
+    put_filter(x, from,
+               number >= 0 && number < (json_int_t)SMOE_COUNT(filters) ? filters[number] : NULL);
     if (!side && smoe_json_at(config, "size.height"))
         put_fit(x, from, "squash"); /* it resizes to both, and crops nothing */
     if (json_is_integer(edge) && json_integer_value(edge) > 0)

@@ -58,6 +58,26 @@ grep -q 'config.json beside it says model.head=gap, and the spec has token' err 
 printf '{"size": {"height": 224, "width": 224}, "resample": 3}' >saved/preprocessor_config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  fit: squash  # preprocessor_config.json' out && grep -qx '  resize: bicubic  # preprocessor_config.json' out || fail "$(cat out)"
+# Filters that smoe lacks, by number in transformers and by name in timm.
+while read -r number name nearest; do
+    printf '{"resample": %s}' $number >saved/preprocessor_config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    grep -qx "  resize: $nearest  # preprocessor_config.json says $name, which smoe lacks" out || fail "resample $number: $(grep resize out)"
+    printf '{"architecture": "vit_base_patch16_224", "pretrained_cfg": {"interpolation": "%s"}}' $name >saved/config.json
+    rm saved/preprocessor_config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    grep -qx "  resize: $nearest  # config.json says $name, which smoe lacks" out || fail "$name: $(grep resize out)"
+done <<'E'
+0 nearest bilinear
+1 lanczos bicubic
+4 box bilinear
+5 hamming bilinear
+E
+for none in '{}' '{"resample": 6}' '{"resample": "lanczos"}'; do
+    echo "$none" >saved/preprocessor_config.json && echo '{}' >saved/config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    ! grep -q resize out || fail "$none: $(grep resize out)"
+done
 # How pixels become numbers: (x f + o - mean)/std of transformers as (x/255 - m)/s.
 while IFS='|' read -r config mean std; do
     printf '%s' "$config" >saved/preprocessor_config.json
