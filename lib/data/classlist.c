@@ -19,13 +19,12 @@ static int mixed(const smoe_classlist *l, const char *what, smoe_err *err) {
                      l->numbered ? "number" : "name");
 }
 
-static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *err) {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", number);
-    if (l->names) return mixed(l, text, err);
+static int add_number(smoe_classlist *l, const char *digits, smoe_err *err) {
+    unsigned long long number = strtoull(digits, NULL, 10); /* the largest one if beyond 64 bits */
+    if (l->names) return mixed(l, digits, err);
     if (number >= MOST_CLASSES)
-        return smoe_fail(err, SMOE_DATA, "class %llu: the number of a class must be below %d",
-                         number, MOST_CLASSES);
+        return smoe_fail(err, SMOE_DATA, "class %.40s: the number of a class must be below %d",
+                         digits, MOST_CLASSES);
     l->numbered = true;
     SMOE_APPEND(l->item, l->count) = (uint32_t)number;
     return 0;
@@ -75,7 +74,7 @@ int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
     for (char *word = strtok_r(own, between, &rest); word && !status;
          word = strtok_r(NULL, between, &rest)) {
         if (numeric)
-            status = add_number(l, strtoull(word, NULL, 10), err);
+            status = add_number(l, word, err);
         else if (*smoe_labels_trimmed(word))
             status = smoe_classlist_name(l, smoe_labels_trimmed(word), err);
     }
@@ -86,8 +85,8 @@ int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
 int smoe_classlist_json(smoe_classlist *l, const json_t *value, smoe_err *err) {
     size_t before = l->count;
     int status = 0;
-    if (json_is_integer(value) && json_integer_value(value) >= 0)
-        return add_number(l, (unsigned long long)json_integer_value(value), err);
+    SMOE_FREED char *number = json_is_integer(value) ? smoe_json_dump(value, 0) : NULL;
+    if (number && json_integer_value(value) >= 0) return add_number(l, number, err);
     if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
         return smoe_classlist_name(l, json_string_value(value), err);
     for (size_t i = 0; i < json_array_size(value) && !status; i++) {

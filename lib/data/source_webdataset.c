@@ -299,13 +299,17 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
     if (!s->label_field) {
         (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
     } else {
-        json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, NULL);
+        json_error_t bad;
+        char shown[2 * sizeof bad.text];
+        json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, &bad);
         const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
         if (value)
             (void)!smoe_classlist_json(&s->list, value, why);
+        else if (object)
+            smoe_fail(why, SMOE_DATA, "no %s", s->label_field);
         else
-            smoe_fail(why, SMOE_DATA, object ? "no %s" : "damaged %s",
-                      *s->label_field ? s->label_field : "class");
+            smoe_fail(why, SMOE_DATA, "line %d: %s", bad.line,
+                      smoe_text_shown(bad.text, shown, sizeof shown));
         json_decref(object);
     }
     return 0;

@@ -264,7 +264,12 @@ static void classes_of_samples(void **state) {
         {"json", "2.0", "a/1: 2.0 is no class: write a whole number from 0, or a name (json)"},
         {"json", "[1, null]", "a/1: null is no class"},
         {"json", "-1", "a/1: -1 is no class"},
-        {"json", "{", "a/1: damaged class (json)"},
+        {"json", "{", "a/1: line 1: string or '}' expected near end of file (json)"},
+        {"cls", "18446744073709551617", "a/1: class 18446744073709551617: the number of a class"},
+        {"json", "9223372036854775807", "a/1: class 9223372036854775807: the number of a class"},
+        {"json", "18446744073709551616",
+         "a/1: line 1: too big integer near '18446744073709551616' (json)"},
+        {"json.tags", "{\"tags\": 1, \"id\": 18446744073709551616}", "a/1: line 1: too big"},
         {"json.tags", "{}", "a/1: no tags (json)"}};
     shards s;
     size_t size;
