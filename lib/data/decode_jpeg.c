@@ -54,9 +54,10 @@ static const uint8_t *sound_jpeg(const uint8_t *bytes, size_t *size, uint8_t **o
 }
 
 /* EXIF's tag Orientation, from 1 (as stored) to 8, of an APP1 segment of `size` bytes; 1 if it has
- * none. EXIF data are a TIFF file, whose first directory has the tag. */
+ * none. EXIF data are a TIFF file, whose first directory has the tag, as a short or a long; as in
+ * Pillow, another type turns nothing. */
 static unsigned orientation_in(const uint8_t *exif, size_t size) {
-    enum { MARK = 6, HEADER = 8, ENTRY = 12, ORIENTATION = 0x0112 };
+    enum { MARK = 6, HEADER = 8, ENTRY = 12, ORIENTATION = 0x0112, SHORT = 3, LONG = 4 };
     if (size < MARK + HEADER || memcmp(exif, "Exif\0", MARK)) return 1;
     const uint8_t *tiff = exif + MARK;
     bool little = tiff[0] == 'I';
@@ -66,8 +67,10 @@ static unsigned orientation_in(const uint8_t *exif, size_t size) {
     if (first > size || size - first < 2) return 1;
     size_t entries = (size_t)PAIR(first);
     for (size_t i = 0, at = first + 2; i < entries && size - at >= ENTRY; i++, at += ENTRY) {
-        unsigned value = (unsigned)PAIR(at + 8);
-        if (PAIR(at) == ORIENTATION) return value >= 1 && value <= 8 ? value : 1;
+        if (PAIR(at) != ORIENTATION) continue;
+        bool whole = PAIR(at + 2) == LONG, known = whole || PAIR(at + 2) == SHORT;
+        unsigned value = (unsigned)PAIR(at + (whole && !little ? 10 : 8));
+        return known && value >= 1 && value <= 8 ? value : 1;
     }
 #undef PAIR
     return 1;

@@ -416,6 +416,14 @@ static void test_jpeg_orientation(void **state) {
             assert_int_equal(smoe_decode_header(&header, filled, n + 2, NULL), 0);
             assert_int_equal(header.orientation, value >= 2 && value <= 8 ? value : 1);
             free(filled);
+            for (unsigned type = 1; type <= 4; type += 3) { /* a byte turns nothing, a long does */
+                with[2 + EXIF_VALUE - 6 + big] = (uint8_t)type;
+                memset(with + 2 + EXIF_VALUE, 0, 4);
+                with[2 + EXIF_VALUE + (big ? type - 1 : 0)] = (uint8_t)value;
+                assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
+                assert_int_equal(header.orientation,
+                                 type == 4 && value >= 2 && value <= 8 ? value : 1);
+            }
             with[2 + EXIF_ENTRIES + big] = 1; /* the orientation is beyond the directory */
             assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
             assert_int_equal(header.orientation, 1);
