@@ -37,6 +37,7 @@ static void syntax_trouble(composer *c) {
     const yaml_parser_t *parser = &c->parser;
     const char *problem = parser->problem ? parser->problem : "unknown error";
     bool colon = !strcmp(problem, "could not find expected ':'"); /* seen on a later line */
+    bool escape = !strcmp(problem, "found invalid Unicode character escape code");
     smoe_provenance where = place_of(c, colon ? &parser->context_mark : &parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR) smoe_alloc_end();
     if (parser->error == YAML_READER_ERROR) {
@@ -50,7 +51,9 @@ static void syntax_trouble(composer *c) {
         c, where,
         smoe_text_format("not YAML: %s%s%s%s", parser->context ? parser->context : "",
                          parser->context ? ", " : "", problem,
-                         colon ? ": write KEY: VALUE, with a blank"
+                         colon    ? ": write KEY: VALUE, with a blank"
+                         : escape ? ": write the character itself; YAML has no pairs of escapes "
+                                    "for one, as JSON has"
                          : parser->error == YAML_SCANNER_ERROR && is_tab(c, &parser->problem_mark)
                              ? ": a tab; indent with spaces"
                              : ""));
