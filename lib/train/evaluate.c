@@ -56,6 +56,14 @@ static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loade
     return more;
 }
 
+int smoe_evaluate_check_classes(const smoe_dataset *set, const char *split,
+                                const smoe_dataset *train, smoe_err *err) {
+    size_t N = smoe_dataset_classes(train), have = smoe_dataset_classes(set);
+    if (have == N) return 0;
+    return smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu", split,
+                     have, SMOE_ES(have), N);
+}
+
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
                   smoe_err *err) {

@@ -47,6 +47,10 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                   size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;
 
+/* SMOE_DATA if the set of `split` has another number of classes than that of train. */
+int smoe_evaluate_check_classes(const smoe_dataset *set, const char *split,
+                                const smoe_dataset *train, smoe_err *err) SMOE_MUST_CHECK;
+
 /* ---- for the kinds of evaluation ------------------------------------------------------------- */
 
 /* smoe_evaluate of a task that compares images with captions; options->comm is not NULL. */

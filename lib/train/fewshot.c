@@ -7,6 +7,7 @@
  */
 #include "train/fewshot.h"
 #include "math/ridge.h"
+#include "train/evaluate.h"
 #include "store/run.h"
 #include "data/loader.h"
 
@@ -81,13 +82,10 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan
     f->draws = wanted->seeds;
     if (smoe_spec_fewshot_data(spec, &f->view, err) ||
         smoe_dataset_open(&f->train, &f->view, "train", scan, err) ||
-        smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err))
+        smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err) ||
+        smoe_evaluate_check_classes(f->queries, spec->eval.split, f->train, err))
         return -1;
     size_t N = smoe_dataset_classes(f->train);
-    if (smoe_dataset_classes(f->queries) != N)
-        return smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu",
-                         spec->eval.split, smoe_dataset_classes(f->queries),
-                         SMOE_ES(smoe_dataset_classes(f->queries)), N);
     f->image = smoe_alloc(f->draws * N * f->most, sizeof *f->image);
     for (size_t i = 0; i < f->draws; i++)
         if (smoe_fewshot_draw(f->image + i * N * f->most, &f->count, f->train, f->most, spec->seed,

@@ -59,11 +59,7 @@ static int open_data(trainer *t, smoe_err *err) {
     t->N = t->result->classes = smoe_dataset_classes(t->train);
     if (!spec->train.eval_every && !t->options->evaluates) return 0;
     if (smoe_dataset_open(&t->test, spec, spec->eval.split, t->scan, err)) return -1;
-    if (smoe_dataset_classes(t->test) != t->N)
-        return smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu",
-                         spec->eval.split, smoe_dataset_classes(t->test),
-                         SMOE_ES(smoe_dataset_classes(t->test)), t->N);
-    return 0;
+    return smoe_evaluate_check_classes(t->test, spec->eval.split, t->train, err);
 }
 
 /* The data of a checkpoint about the training data. Names that are not printable UTF-8, or very
