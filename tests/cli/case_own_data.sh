@@ -138,7 +138,7 @@ cmp folder.out archive.out || fail "names with accents in an archive: $(cat arch
 printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.txt
 status 0 smoe data accents data.exclude=composed.txt >out
 [ "$(grep -c '1 image of t[a-z]* is left out, of the 2 that' out)" -eq 2 ] || fail "data.exclude with accents: $(cat out)"
-sed 's/.*/&/; s/\xc3\xa9/e\xcc\x81/' composed.txt >decomposed.txt
+LC_ALL=C sed 's/\xc3\xa9/e\xcc\x81/' composed.txt >decomposed.txt
 status 0 smoe eval accents-run data.path=accents.tar data.exclude=decomposed.txt --json >out 2>/dev/null
 grep -q '"images": 38' out || fail "data.exclude of an archive with accents: $(cat out)"
 mkdir -p flat/train && cp photos/bee/1.png "flat/train/$(printf 'e\314\201').png" && cp photos/ape/1.png flat/train/f.png && cp -r flat/train flat/test
