@@ -189,6 +189,11 @@ static void data_compare(data_job *job, const data_job *against) {
             find_near(job, &against->split[i], &job->split[j], against->path);
 }
 
+/* A line that begins with # would be a comment. */
+static void print_name(FILE *out, const char *name) {
+    fprintf(out, "%s%s\n", *name == '#' ? "./" : "", name);
+}
+
 /* Names of the images of a split that are near some of the other data set, each once, and of those
  * that cannot be decoded. */
 static void print_excluded(FILE *out, const data_job *job, const split *s) {
@@ -199,9 +204,9 @@ static void print_excluded(FILE *out, const data_job *job, const split *s) {
              i++)
             near[job->near[k].pair[i].b] = true;
     for (size_t i = 0; i < s->survey.images; i++)
-        if (near[i]) fprintf(out, "%s\n", smoe_dataset_image_name(s->set, i, name, sizeof name));
+        if (near[i]) print_name(out, smoe_dataset_image_name(s->set, i, name, sizeof name));
     const smoe_dataset_report *found = smoe_dataset_found(s->set);
-    for (size_t i = 0; i < found->damaged; i++) fprintf(out, "%s\n", found->name[i]);
+    for (size_t i = 0; i < found->damaged; i++) print_name(out, found->name[i]);
 }
 
 static int data_print_list(FILE *out, const void *context, smoe_err *err) {

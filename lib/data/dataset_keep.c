@@ -85,6 +85,7 @@ static size_t read_names(char *text, const char ***name) {
     if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* the mark of UTF-8 */
     for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
         if (*line == '#') continue;
+        while (!strncmp(line, "./", 2)) line += 2;
         SMOE_APPEND(*name, count) = line;
     }
     return count;

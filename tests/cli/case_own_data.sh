@@ -203,6 +203,11 @@ grep -qE '^near +[12] of [0-9]+ images of (train|test) are near duplicates of im
 far='data.source=image-folder data.path=far data.limit=0 data.holdout=0.3 train.steps=2 train.batch_size=2'
 status 0 smoe train tiny.yaml $far data.exclude=apart/exclude.txt -o cleaned >/dev/null 2>err
 [ "$(sed -n 's/^data.exclude: \([0-9]\).*/\1/p' err | awk '{ n += $1 } END { print n }')" -eq 2 ] || fail "left out: $(cat err)"
+# a name that begins with # is written so that it is no comment
+mkdir sharp && cp -r far/ape 'sharp/#ape' && cp -r far/bee sharp
+status 0 smoe data sharp data.holdout=0.3 --against near -o sharp-list >/dev/null
+status 0 smoe data sharp data.holdout=0.3 data.exclude=sharp-list/exclude.txt >out
+grep -q '^\./#ape/1.jpg$' sharp-list/exclude.txt && grep -q 'of the 2 that .*sharp-list/exclude.txt names' out || fail "a class #ape: $(cat sharp-list/exclude.txt out)"
 echo train/ape/nothing.png >none.txt && cat apart/exclude.txt none.txt >more.txt
 for list in none more; do
     for quiet in '' -q; do
