@@ -36,7 +36,7 @@ grep -q 'cells/002-seed=2: the training data is not that of cells/000-seed=0, wi
 rm photos/bee/20.png
 status 0 smoe sweep --resume cells --retry-failed -q >/dev/null
 # and those that they are evaluated on, at the end of training or later
-mkdir both && cp -r photos both/train && cp -r photos both/test
+mkdir both && cp -r photos both/test && cp -r photos both/train
 rm -f both/*/*/live.* both/*/*/notes
 both="$own data.path=both"
 status 0 smoe sweep tiny.yaml -q $both seed=0,1 evaluate.eval.order=shuffled,file -o both-cells >/dev/null
@@ -135,15 +135,15 @@ status 0 smoe eval accents-run data.path=accents.tar --predictions archive.csv >
 cmp folder.out archive.out || fail "names with accents in an archive: $(cat archive.out)"
 [ "$(cut -d, -f3 folder.csv | sort | uniq -c)" = "$(cut -d, -f3 archive.csv | sort | uniq -c)" ] || fail "labels: $(cat archive.csv)"
 # and with one in lists of images and tables of labels
-printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.txt
-status 0 smoe data accents data.exclude=composed.txt >out
+printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.names
+status 0 smoe data accents data.exclude=composed.names >out 2>err
 [ "$(grep -c '1 image of t[a-z]* is left out, of the 2 that' out)" -eq 2 ] || fail "data.exclude with accents: $(cat out)"
-LC_ALL=C sed 's/\xc3\xa9/e\xcc\x81/' composed.txt >decomposed.txt
-status 0 smoe eval accents-run data.path=accents.tar data.exclude=decomposed.txt --json >out 2>/dev/null
+LC_ALL=C sed 's/\xc3\xa9/e\xcc\x81/' composed.names >decomposed.names
+status 0 smoe eval accents-run data.path=accents.tar data.exclude=decomposed.names --json >out 2>/dev/null
 grep -q '"images": 38' out || fail "data.exclude of an archive with accents: $(cat out)"
-mkdir -p flat/train && cp photos/bee/1.png "flat/train/$(printf 'e\314\201').png" && cp photos/ape/1.png flat/train/f.png && cp -r flat/train flat/test
+mkdir -p flat/test && cp photos/bee/1.png "flat/test/$(printf 'e\314\201').png" && cp photos/ape/1.png flat/test/f.png && cp -r flat/test flat/train
 for s in train test; do printf '%s/\303\251.png,one\n%s/f.png,two\n' $s $s; done | sed '1s/^/path,labels\n/' >flat.csv
-status 0 smoe data flat data.labels=flat.csv >out
+status 0 smoe data flat data.labels=flat.csv >out 2>err
 grep -qE '^one +1 +1$' out || fail "data.labels with accents: $(cat out)"
 # the names that a configuration of transformers has
 mkdir theirs && cp brought-run/ckpt/latest/model.safetensors theirs && foreign theirs/model.safetensors
@@ -203,10 +203,10 @@ grep -qE '^near +[12] of [0-9]+ images of (train|test) are near duplicates of im
 far='data.source=image-folder data.path=far data.limit=0 data.holdout=0.3 train.steps=2 train.batch_size=2'
 status 0 smoe train tiny.yaml $far data.exclude=apart/exclude.txt -o cleaned >/dev/null 2>err
 [ "$(sed -n 's/^data.exclude: \([0-9]\).*/\1/p' err | awk '{ n += $1 } END { print n }')" -eq 2 ] || fail "left out: $(cat err)"
-# a name that begins with # is written so that it is no comment
+# a name that begins with # is not read as a comment line
 mkdir sharp && cp -r far/ape 'sharp/#ape' && cp -r far/bee sharp
 status 0 smoe data sharp data.holdout=0.3 --against near -o sharp-list >/dev/null
-status 0 smoe data sharp data.holdout=0.3 data.exclude=sharp-list/exclude.txt >out
+status 0 smoe data sharp data.holdout=0.3 data.exclude=sharp-list/exclude.txt >out 2>err
 grep -q '^\./#ape/1.jpg$' sharp-list/exclude.txt && grep -q 'of the 2 that .*sharp-list/exclude.txt names' out || fail "a class #ape: $(cat sharp-list/exclude.txt out)"
 echo train/ape/nothing.png >none.txt && cat apart/exclude.txt none.txt >more.txt
 for list in none more; do
