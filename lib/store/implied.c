@@ -316,17 +316,31 @@ static void put_normalized(implied *x, const json_t *config, const char *from) {
     put_pixels(x, from, "data.std", std, 0, by);
 }
 
+/* A size is {"height", "width"} or {"shortest_edge"}; in older files a number, which stands for a
+ * square except with CLIP and BiT. A crop takes the centre of what was resized. */
+static void put_sizes(implied *x, const json_t *config, const char *from) {
+    const json_t *size = json_object_get(config, "size"),
+                 *crop = json_object_get(config, "crop_size");
+    const json_t *crops = json_object_get(config, "do_center_crop");
+    const char *type = json_string_value(json_object_get(config, "image_processor_type"));
+    if (!type) type = json_string_value(json_object_get(config, "feature_extractor_type"));
+    const json_t *edge = json_object_get(size, "shortest_edge"),
+                 *high = json_object_get(size, "height");
+    bool shorter = type && (strstr(type, "CLIP") || !strncmp(type, "Bit", 3));
+    if (json_is_integer(size)) edge = shorter ? size : NULL, high = shorter ? NULL : size;
+    if (json_is_object(crop)) crop = json_object_get(crop, "height");
+    if (crops && !json_is_true(crops)) crop = NULL;
+    double whole = json_number_value(high ? high : edge);
+    if (high) put_fit(x, from, "squash");
+    if (whole > 0) put_share(x, from, json_number_value(crop) / whole);
+}
+
 static void put_processor(implied *x, const json_t *config, const char *from) {
-    const json_t *edge = smoe_json_at(config, "size.shortest_edge");
-    const json_t *side = smoe_json_at(config, "crop_size.height");
     const json_t *filter = json_object_get(config, "resample");
     json_int_t number = json_is_integer(filter) ? json_integer_value(filter) : -1;
     put_filter(x, from,
                number >= 0 && number < (json_int_t)SMOE_COUNT(filters) ? filters[number] : NULL);
-    if (!side && smoe_json_at(config, "size.height"))
-        put_fit(x, from, "squash"); /* it resizes to both, and crops nothing */
-    if (json_is_integer(edge) && json_integer_value(edge) > 0)
-        put_share(x, from, json_number_value(side) / json_number_value(edge));
+    put_sizes(x, config, from);
     put_normalized(x, config, from);
 }
 

@@ -58,6 +58,23 @@ grep -q 'config.json beside it says model.head=gap, and the spec has token' err 
 printf '{"size": {"height": 224, "width": 224}, "resample": 3}' >saved/preprocessor_config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  fit: squash  # preprocessor_config.json' out && grep -qx '  resize: bicubic  # preprocessor_config.json' out || fail "$(cat out)"
+# ViT; DeiT; BEiT, whose crop is off; CLIP; DINOv2; the first ones also as older files have them.
+while IFS='|' read -r config fit share; do
+    echo "$config" >saved/preprocessor_config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    [ "$(sed -n 's/^  fit: \([a-z]*\)  # preprocessor_config.json/\1/p' out)" = "$fit" ] || fail "fit, $config: $(cat out)"
+    [ "$(sed -n 's/^  crop_pct: \([0-9.]*\)  # preprocessor_config.json/\1/p' out)" = "$share" ] || fail "crop_pct, $config: $(cat out)"
+done <<'E'
+{"size": 224}|squash|
+{"size": {"height": 224, "width": 224}, "crop_size": null, "do_center_crop": null}|squash|
+{"size": 256, "crop_size": 224, "do_center_crop": true}|squash|0.875
+{"size": {"height": 256, "width": 256}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": true}|squash|0.875
+{"size": {"height": 224, "width": 224}, "crop_size": {"height": 192, "width": 192}, "do_center_crop": false}|squash|
+{"size": 224, "crop_size": 224, "do_center_crop": true, "feature_extractor_type": "CLIPFeatureExtractor"}||
+{"size": 256, "crop_size": 224, "image_processor_type": "CLIPImageProcessor"}||0.875
+{"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": true}||0.875
+{"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": false}||
+E
 # Filters that smoe lacks, by number in transformers and by name in timm.
 while read -r number name nearest; do
     printf '{"resample": %s}' $number >saved/preprocessor_config.json
