@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-/* The parameters called NAME or NAME.x. A state of a router is not frozen: it changes. */
+/* The parameters called NAME or NAME.x. A state of a router counts as frozen: it is not trained. */
 void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
     size_t length = strlen(layer->name);
     double matrices = 0, frozen_matrices = 0;
@@ -12,7 +12,7 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
         const smoe_param *p = &costs->params->param[i];
         if (strncmp(p->name, layer->name, length) || (p->name[length] && p->name[length] != '.'))
             continue;
-        bool frozen = p->frozen && !p->state, matrix = p->ndim - p->stacked > 1;
+        bool frozen = p->frozen, matrix = p->ndim - p->stacked > 1;
         layer->params += (double)p->size;
         if (frozen) layer->frozen += (double)p->size;
         if (matrix) matrices += (double)p->size;

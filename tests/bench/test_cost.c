@@ -224,6 +224,30 @@ static void counted_by_hand_choice(void **state) {
     assert_close(cost.params_active, cost.params, 0);
 }
 
+/* The FLOPs of a training step that are neither products nor element-wise work. */
+static double updated(const smoe_cost *cost) {
+    return cost->flops_train_per_image - cost->products_train_per_image -
+           4 * (cost->flops_infer_per_image - cost->products_infer_per_image);
+}
+
+/* The state of a router has no gradient: neither lambda of ReMoE nor the biases of two experts are
+ * updated by the optimiser. */
+static void counted_by_hand_states(void **state) {
+    static const struct {
+        const char *set;
+        double states;
+    } model[] = {{"model.moe.router=remoe", 1}, {"model.moe.balance=bias", 2}};
+    for (size_t k = 0; k < sizeof model / sizeof *model; k++) {
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost without = {0};
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost with = {0};
+        overrides list = {0};
+        count(&without, &list, "model.moe.router=tokens-choice");
+        count(&with, &list, "%s", model[k].set);
+        assert_close(with.params, without.params + model[k].states, 0);
+        assert_close(updated(&with), updated(&without), 0);
+    }
+}
+
 /* Identity moves each of the 4 tokens to one expert and back: no products in the router, only in
  * the experts. */
 static void counted_by_hand_identity(void **state) {
@@ -520,6 +544,7 @@ int main(void) {
         cmocka_unit_test(counted_by_hand_frozen),
         cmocka_unit_test(counted_by_hand_frozen_pooling),
         cmocka_unit_test(counted_by_hand_lists),
+        cmocka_unit_test(counted_by_hand_states),
         cmocka_unit_test(counted_by_hand_identity),
         cmocka_unit_test(never_more_active_than_there_are),
         cmocka_unit_test(fixed_routing_is_cheaper),
