@@ -152,8 +152,9 @@ static int follow_run(smoe_follow *f, const smoe_follow *before, const char *dir
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         struct stat there = {0};
         (void)stat(path, &there);
+        run->file[i].inode = there.st_ino;
         run->file[i].size = there.st_size;
-        run->file[i].changed = there.st_mtim;
+        run->file[i].changed = there.st_ctim;
     }
     for (size_t i = 0; i < before->runs; i++) {
         smoe_followed *old = &before->run[i];

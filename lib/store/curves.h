@@ -40,9 +40,10 @@ typedef struct smoe_followed {
     double steps;    /* train.steps; NAN where the spec cannot be read */
     smoe_curves curves;
     struct {
+        uint64_t inode;
         int64_t size;
-        struct timespec changed;
-    } file[2]; /* metrics.jsonl, spec.yaml */
+        struct timespec changed; /* its st_ctim: a copy or a move may keep st_mtim */
+    } file[2];                   /* metrics.jsonl, spec.yaml */
 } smoe_followed;
 
 typedef struct smoe_follow {
