@@ -176,7 +176,8 @@ char *smoe_claim_holder(const char *path) {
     if (claim_read(path, text, NULL) <= 0) return NULL;
     json_auto_t *json = json_loads(text, 0, NULL);
     standing how = claim_look(json);
-    bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);
+    /* a time far in the future is that of a clock which does not agree with this one */
+    bool old = stat(path, &st) || fabs(difftime(time(NULL), st.st_mtime)) > lease_of(json);
     const char *node = json_string_value(json_object_get(json, "node"));
     long pid = (long)json_integer_value(json_object_get(json, "pid"));
     if (how == DEAD || (how == UNKNOWN && old)) return NULL;

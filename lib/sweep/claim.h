@@ -50,5 +50,6 @@ int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) SMOE_MUST_C
 void smoe_claim_release(smoe_claim *claim);
 
 /* The holder, "process 123 on host", fresh; NULL: none, as far as can be seen. Of a holder on
- * another machine only the age of the file is known. */
+ * another machine only the age of the file is known, if the clocks agree; nothing is taken over
+ * because of it. */
 char *smoe_claim_holder(const char *path);

@@ -5,6 +5,7 @@
 #include "scratch.h"
 #include "unit.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,21 @@ static void another_machine_is_believed_for_a_lease(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
+/* What is shown of it follows from the age of its file: an old one is gone, and the time of one from
+ * the future says nothing. */
+static void another_machine_is_shown_by_age(void **state) {
+    static const int off[] = {0, -3600, 3600};
+    char path[SCRATCH_PATH];
+    scratch_path(*state, path, "g.claim");
+    write_foreign(path, 1);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        const struct timespec at = {.tv_sec = time(NULL) + off[i]}, both[2] = {at, at};
+        assert_int_equal(utimensat(AT_FDCWD, path, both, 0), 0);
+        SMOE_FREED char *holder = smoe_claim_holder(path);
+        assert_int_equal(holder != NULL, off[i] == 0);
+    }
+}
+
 /* A claim file that is missing, because another process took it by mistake and has not restored
  * it, is created again. */
 static void a_lost_file_comes_back(void **state) {
@@ -183,6 +199,7 @@ int main(void) {
         unit_test_with(one_process_holds_a_claim, scratch),
         unit_test_with(a_worker_keeps_the_claim, scratch),
         unit_test_with(another_machine_is_believed_for_a_lease, scratch),
+        unit_test_with(another_machine_is_shown_by_age, scratch),
         unit_test_with(a_lost_file_comes_back, scratch),
         unit_test_with(a_full_disk, scratch),
         unit_test_with(many_take_turns, scratch),
