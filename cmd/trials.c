@@ -471,7 +471,7 @@ static void tune_zip(smoe_result *result, const smoe_frame *table) {
 }
 
 static int fail_tune(const smoe_sweep *sweep, size_t seed, const char *key, smoe_err *err) {
-    char keys[256] = "";
+    char keys[2000] = "";
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != seed) smoe_text_list(keys, sizeof keys, "%s", sweep->column[c]);
     return smoe_fail(err, SMOE_USAGE, "--tune %s: is not one of the swept keys: %s", key,

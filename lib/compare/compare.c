@@ -15,8 +15,16 @@ static int find_setting(const smoe_combinations *r, const smoe_setting *s, const
         if (smoe_settings_is_any(s->value) ||
             smoe_settings_same(r->column[c], r->value[i][c], s->value))
             return 1;
-    char member[256];
+    char member[256], values[1000] = "";
+    for (size_t i = 0; i < r->count; i++) {
+        bool listed = false;
+        for (size_t k = 0; k < i; k++) listed |= !strcmp(r->value[k][c], r->value[i][c]);
+        if (!listed)
+            smoe_text_list(values, sizeof values, "%s",
+                           smoe_text_member(r->value[i][c], member, sizeof member));
+    }
     smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
+    smoe_fail_more(err, SMOE_USAGE, "the values of %s are: %s", s->key, values);
     for (size_t i = 0; i < r->count; i++)
         if (strchr(r->value[i][c], ','))
             return smoe_fail_more(err, SMOE_USAGE,
@@ -38,10 +46,7 @@ static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) 
 static int compare_unknown(const smoe_combinations *tables, const char *key, const char *from,
                            smoe_err *err) {
     char known[2000] = "";
-    for (size_t t = 0; t < 2; t++)
-        for (size_t c = 0; c < tables[t].columns; c++)
-            if (c != tables[t].seed)
-                smoe_text_list(known, sizeof known, "%s%s", tables[t].prefix, tables[t].column[c]);
+    for (size_t t = 0; t < 2; t++) smoe_combinations_list(&tables[t], known, sizeof known);
     if (!*known)
         return smoe_fail(
             err, SMOE_USAGE,

@@ -98,11 +98,14 @@ bool smoe_primary_is_evaluated(const smoe_primary *p) {
 static int check_settings(const smoe_combinations *r, const char *text, const char *from,
                           smoe_err *err) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    char keys[2000] = "";
     if (text) smoe_settings_read(&s, text);
+    smoe_combinations_list(r, keys, sizeof keys);
     for (size_t i = 0; i < s.count; i++)
         if (!s.item[i].value || smoe_combinations_column(r, s.item[i].key) == SIZE_MAX)
-            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
-                             s.item[i].key);
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: '%s' is not KEY=VALUE with a swept key; these are: %s", from,
+                             s.item[i].key, *keys ? keys : "none");
     return 0;
 }
 
@@ -139,8 +142,12 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     if (check_settings(r, p->row, from, err) || check_settings(r, p->reference, from, err) ||
         check_settings(r, p->where, from, err))
         return -1;
-    if (p->trend && smoe_combinations_column(r, p->trend) == SIZE_MAX)
-        return smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
+    if (p->trend && smoe_combinations_column(r, p->trend) == SIZE_MAX) {
+        char keys[2000] = "";
+        smoe_combinations_list(r, keys, sizeof keys);
+        return smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept; these are: %s", from,
+                         p->trend, *keys ? keys : "none");
+    }
     size_t n = primary_weigh(weight, r, p);
     if (n == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE,

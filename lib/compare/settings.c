@@ -75,6 +75,11 @@ size_t smoe_combinations_column(const smoe_combinations *r, const char *key) {
     return SIZE_MAX;
 }
 
+void smoe_combinations_list(const smoe_combinations *r, char *list, size_t size) {
+    for (size_t c = 0; c < r->columns; c++)
+        if (c != r->seed) smoe_text_list(list, size, "%s%s", r->prefix, r->column[c]);
+}
+
 const char **smoe_combinations_wanted(const smoe_combinations *r, const smoe_settings *s) {
     const char **wanted = smoe_alloc(r->columns + 1, sizeof *wanted);
     for (size_t i = s->count; i-- > 0;) { /* the first of those with one key counts */

@@ -47,6 +47,9 @@ size_t smoe_combinations_add(smoe_combinations *all, char *const *value);
 /* The column with the name that settings have for it; SIZE_MAX: none, or it is the seed. */
 size_t smoe_combinations_column(const smoe_combinations *all, const char *key);
 
+/* Adds the names that settings have for all columns but the seed, to a list "A, B". */
+void smoe_combinations_list(const smoe_combinations *all, char *list, size_t size);
+
 /* What settings want in each column [columns]: a value, "*", or NULL in those they do not name.
  * Fresh; its texts are those of the settings. */
 const char **smoe_combinations_wanted(const smoe_combinations *all, const smoe_settings *settings);

@@ -156,19 +156,27 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
     return smoe_sweep_column(sweep, name) != SIZE_MAX;
 }
 
+static void list_swept(char *list, size_t size, const smoe_sweep *sweep) {
+    for (size_t c = 0; c < sweep->columns; c++) smoe_text_list(list, size, "%s", sweep->column[c]);
+    for (size_t c = 0; c < sweep->evaluate.columns; c++)
+        smoe_text_list(list, size, SMOE_EVALUATED "%s", sweep->evaluate.column[c]);
+}
+
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
                       bool may_measure, smoe_err *err) {
-    char known[1000] = "";
+    char known[1000] = "", swept[1000] = "";
     if (!name || (may_set && is_set(sweep, name)) || (may_measure && smoe_metric_is_measured(name)))
         return 0;
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
             smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
-    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is %s%s", axis, name,
-                     !may_measure ? "not a swept key"
-                     : may_set ? "neither a swept key nor a measured column; these are measured: "
-                               : "not a measured column; these are: ",
-                     may_measure ? known : "");
+    list_swept(swept, sizeof swept, sweep);
+    smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is %s%s", axis, name,
+              !may_measure ? "not a swept key"
+              : may_set    ? "neither a swept key nor a measured column; these are measured: "
+                           : "not a measured column; these are: ",
+              may_measure ? known : "");
+    return may_set ? smoe_fail_more(err, SMOE_USAGE, "these keys are swept: %s", swept) : -1;
 }
 
 /* Metrics over steps, separated by commas: columns, or names of records. */
@@ -194,7 +202,7 @@ int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
     bool cells = key && is_set(sweep, key);
     if (cells && check_axis(sweep, "colour", colour, false, true, err)) return -1;
     if (check_axis(sweep, "x", wish->x, true, !cells, err)) return -1;
-    if (!cells && check_axis(sweep, "y", wish->y, false, true, err)) return -1;
+    if (!cells && check_axis(sweep, "y", colour ? key : wish->y, colour, !colour, err)) return -1;
     return check_axis(sweep, "line", wish->line, true, false, err);
 }
 

@@ -255,8 +255,12 @@ static void mistakes_are_named(void **state) {
     wrong(&sweep, "model.moe.experts", text);
     snprintf(text, sizeof text, "--reference: 'seed'%s", known);
     wrong(&sweep, "seed=0", text);
-    wrong(&sweep, "model.moe.experts=3", "--reference: no row has model.moe.experts=3");
-    wrong(&sweep, "evaluate.model.moe.k=3", "--reference: no row has evaluate.model.moe.k=3");
+    wrong(&sweep, "model.moe.experts=3",
+          "--reference: no row has model.moe.experts=3\n"
+          "the values of model.moe.experts are: 2, 4");
+    wrong(&sweep, "evaluate.model.moe.k=3",
+          "--reference: no row has evaluate.model.moe.k=3\n"
+          "the values of evaluate.model.moe.k are: 1, 2");
     wrong(&sweep, "model.moe.experts=2",
           "--reference: no row differs from another in model.moe.experts=2 alone; keys that change "
           "together are given together, KEY=VALUE,KEY=VALUE");

@@ -171,9 +171,11 @@ static void mistakes_are_named(void **state) {
          "measure: test_loss}",
          "measure: 'test_loss' is not a measured column of evaluations.csv"},
         {"{row: router=soft, reference: model.moe.router=uniform, expect: lower}",
-         "'router' is not KEY=VALUE with a swept key"},
+         "'router' is not KEY=VALUE with a swept key; these are: model.moe.router, "
+         "model.moe.experts"},
         {"{row: model.moe.router, reference: model.moe.router=uniform, expect: lower}",
-         "'model.moe.router' is not KEY=VALUE with a swept key"},
+         "'model.moe.router' is not KEY=VALUE with a swept key; these are: model.moe.router, "
+         "model.moe.experts"},
         {"{row: model.moe.router=soft, reference: model.moe.router=dense, expect: lower}",
          "no row has a counterpart with model.moe.router=dense"},
         {"{row: model.moe.router=dense, reference: model.moe.router=soft, expect: lower}",
@@ -181,7 +183,8 @@ static void mistakes_are_named(void **state) {
         {"{row: model.moe.router=soft, reference: 'model.moe.router=uniform,model.moe.experts=*', "
          "expect: lower}",
          "a row has several possible references; name all keys that change together"},
-        {"{trend: model.moe.k, expect: rising}", "trend: 'model.moe.k' is not swept"},
+        {"{trend: model.moe.k, expect: rising}",
+         "trend: 'model.moe.k' is not swept; these are: model.moe.router, model.moe.experts"},
         {"{trend: model.moe.router, expect: rising}",
          "a trend needs three rows that differ in model.moe.router alone, with positive numbers "
          "there"},
