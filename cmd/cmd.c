@@ -199,6 +199,12 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
     return smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
 }
 
+bool smoe_cmd_missing_folder(const char *path) {
+    const char *end = strrchr(path, '.');
+    bool spec = end && (!strcmp(end, ".yaml") || !strcmp(end, ".yml"));
+    return !spec && !smoe_spec_is_input(path) && smoe_file_is_absent(path);
+}
+
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) {
     SMOE_FREED char *folder = smoe_alloc_text(path);
     struct stat there;

@@ -99,6 +99,9 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
 int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether nothing is at a path whose name is not that of a spec: a run or a sweep is meant. */
+bool smoe_cmd_missing_folder(const char *path);
+
 /* Whether a file can be written at a path: in its folder, or in the nearest one that is there,
  * where the command makes the others. */
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHECK;

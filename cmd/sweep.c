@@ -399,6 +399,11 @@ static int sweep_check_place(const smoe_options *options, sweep_mode mode, const
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is not a folder; --status needs the folder of a sweep", arg);
+    if ((options->resume || options->pack || options->tune || options->power) &&
+        smoe_cmd_missing_folder(arg))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: there is no such sweep; `smoe %s SPEC.yaml%s -o %s` starts one", arg,
+                         options->command->name, is_ablation(options) ? "" : " KEY=A,B", word);
     if (folder && !options->resume && (mode == RUN || mode == SLURM))
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
@@ -434,14 +439,18 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
     figure->y = smoe_alloc_text(front + length + (front[length] == ':'));
     figure->front = true;
     const char *const axis[] = {figure->x, figure->y};
+    char known[1000] = "";
+    for (size_t m = 0; m < SMOE_METRICS; m++)
+        if (smoe_metrics[m].column && smoe_metrics[m].better)
+            smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
     for (size_t i = 0; i < 2; i++) {
         smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
         if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
             return smoe_fail(err, SMOE_USAGE,
                              "--front %s: '%s' is not a measured column for which lower or higher "
-                             "is better; as in %s:%s",
+                             "is better; as in %s:%s; these are: %s",
                              front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,
-                             smoe_metrics[SMOE_METRIC_PRECISION].column);
+                             smoe_metrics[SMOE_METRIC_PRECISION].column, known);
     }
     return 0;
 }

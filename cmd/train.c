@@ -48,8 +48,11 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
     SMOE_FREED char *word = smoe_shell_word(arg);
-    if (options->resume && !options->args && !run)
-        return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
+    if (options->resume && !input && !run && (!options->args || smoe_cmd_missing_folder(arg)))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is not a run directory; nothing to resume: `smoe train SPEC.yaml -o "
+                         "%s` starts a run",
+                         arg, word);
     SMOE_FREED char *continued = smoe_text_format(
         "; `smoe sweep --resume %s` continues it, or `smoe ablate --resume %s`", word, word);
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;

@@ -130,7 +130,10 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
                          "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
                          mode == SMOE_RUN_FORCE ? "; --force replaces only run directories" : "");
     if (mode == SMOE_RUN_RESUME)
-        return smoe_fail(err, SMOE_USAGE, "%s: no such run directory, nothing to resume", run->dir);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: no such run directory, nothing to resume; without --resume a run "
+                         "begins there, and `smoe train --resume RUN` continues another one",
+                         run->dir);
     return dir_make(run, err);
 }
 

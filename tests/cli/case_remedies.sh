@@ -102,6 +102,9 @@ smoe eval %s --print-config                 above
 smoe sweep --resume %s                      above
 smoe ablate --resume %s                     beside the one above: of a sweep of routers it is this one
 smoe train --resume %s                      case_signals
+smoe train --resume RUN                     case_signals
+smoe train SPEC.yaml -o %s                  below
+smoe %s SPEC.yaml%s -o %s                   below
 smoe data %s --suggest                      case_data
 smoe verify %s --repair                     case_verify
 gunzip -k %s                                above
@@ -114,6 +117,7 @@ cpupower frequency-set -g performance       changes the machine
 ulimit -f                                   changes the shell, not the program
 ulimit -n 1024                              so
 ulimit -s 4096                              so
+unset %s                                    so
 canonical                                   a word, not a command
 squash                                      so
 END
@@ -148,3 +152,32 @@ sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/' spec.yaml
 line=$(grep -o 'smoe eval dense.safetensors --spec SPEC.yaml' err | sed 's/SPEC/spec/')
 [ -n "$line" ] || fail "$(cat err)"
 $line data.limit=20 >/dev/null 2>err || fail "$line: $(cat err)"
+
+# A run or a sweep that is missing.
+cp tiny.yaml spec.yaml
+more=-n
+remedies 2 smoe train --resume nothing
+grep -qx 'smoe train: nothing is not a run directory; nothing to resume: `smoe train SPEC.yaml -o nothing` starts a run' err || fail "$(cat err)"
+remedies 2 smoe ablate --resume nothing
+more=
+for how in '--resume nothing' 'nothing --pack nothing.tar.gz' 'nothing --tune seed' 'nothing --power'; do
+    status 2 smoe sweep $how 2>err
+    grep -qx 'smoe sweep: nothing: there is no such sweep; `smoe sweep SPEC.yaml KEY=A,B -o nothing` starts one' err || fail "$how: $(cat err)"
+done
+status 2 smoe train --resume spec.yaml 2>err
+grep -q 'without --resume a run begins there, and `smoe train --resume RUN` continues another one' err || fail "$(cat err)"
+
+# Keys and columns that are not there: those that are.
+named() { # PATTERN OPTION ...
+    pattern=$1
+    shift 1
+    status 2 smoe sweep tiny.yaml seed=0,1 model.moe.experts=2,4 evaluate.eval.batch_size=50,100 -n "$@" 2>err
+    grep -q "^smoe sweep: $pattern" err || fail "$*: $(cat err)"
+}
+keys='these keys are swept: model.moe.experts, seed, evaluate.eval.batch_size$'
+named "$keys" --line model.moe.k
+named "$keys" --x speed
+named "$keys" --y model.moe.k:test_loss
+named '--front speed:test_loss: .*; these are: train_loss, test_loss, precision_at_1,' --front speed:test_loss
+named 'the values of model.moe.experts are: 2, 4$' --reference model.moe.experts=3
+named 'the values of evaluate.eval.batch_size are: 50, 100$' --reference evaluate.eval.batch_size=3
