@@ -378,13 +378,21 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     smoe_heading_print(&out, options);
     smoe_progress progress;
     smoe_progress_open(&progress, options, NULL);
+    const volatile sig_atomic_t *stop;
+    if (smoe_cmd_catch(&stop, options->scan, err)) return -1;
     smoe_bench result;
-    int status = smoe_bench_run(&result, spec, classes,
-                                &(smoe_bench_options){rounds, weights, bench_show, &progress}, err);
+    int status =
+        smoe_bench_run(&result, spec, classes,
+                       &(smoe_bench_options){rounds, weights, bench_show, &progress, stop}, err);
     smoe_progress_close(&progress);
     if (status) return -1;
-    if (!weights) result.data_s = smoe_bench_data(spec, options->scan);
-    if (options->append) status = bench_append(options->append, spec->name, &result, err);
+    if (!weights && !*stop) result.data_s = smoe_bench_data(spec, options->scan);
+    if (result.timed < result.rounds)
+        status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu passes%s",
+                           result.timed, result.rounds,
+                           options->append ? "; nothing is added to the table" : "");
+    else if (options->append)
+        status = bench_append(options->append, spec->name, &result, err);
     add_facts(&out, &result);
     bench_add_lines(&out, &result);
     add_parts(&out, &result);

@@ -1,6 +1,7 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
 #include "base/shell.h"
+#include "base/stop.h"
 #include "bench/cost.h"
 #include "draw/gnuplot.h"
 #include "spec/schema.h"
@@ -60,6 +61,7 @@ void smoe_cmd_wrap(FILE *out, const char *text, size_t at) {
 
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) {
     const smoe_paper paper = smoe_cmd_paper(options, stdout);
+    smoe_stop_words(NULL);
     int status = smoe_result_check(result, err);
     if (!status && options->json)
         status = smoe_cmd_json(smoe_result_json(result), err);
@@ -197,6 +199,13 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
         err, SMOE_USAGE,
         "the number of classes is known only from the data: give --classes N or data.classes=N");
     return smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
+}
+
+int smoe_cmd_catch(const volatile sig_atomic_t **stop, smoe_scan *scan, smoe_err *err) {
+    *stop = smoe_stop_catch();
+    if (!*stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    if (scan) scan->stop = *stop;
+    return 0;
 }
 
 bool smoe_cmd_missing_folder(const char *path) {

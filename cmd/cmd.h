@@ -99,6 +99,11 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
 int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
+/* Catches requests to stop (base/stop.h), where something would be lost otherwise; the scan of the
+ * options, which may be NULL, ends by them, too. */
+int smoe_cmd_catch(const volatile sig_atomic_t **stop, smoe_scan *scan,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
 /* Whether nothing is at a path whose name is not that of a spec: a run or a sweep is meant. */
 bool smoe_cmd_missing_folder(const char *path);
 

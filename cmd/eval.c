@@ -216,6 +216,7 @@ static void add_recall(smoe_result *result, const char *name, const char *label,
     }
 }
 
+/* `score` NULL: few-shot accuracy was not measured. */
 static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
                        const smoe_fewshot_score *score, const collector *c, int status,
                        const smoe_options *options, smoe_err *err) {
@@ -244,7 +245,7 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     if (c->superclass) add_superclasses(&result, c);
     if (isfinite(dropped))
         smoe_result_line(&result, "dropped", "%.4f  (in the layer that drops most)", dropped);
-    add_fewshot(&result, score, l->spec.eval.fewshot.count, l->spec.eval.fewshot.seeds);
+    add_fewshot(&result, score, score ? l->spec.eval.fewshot.count : 0, l->spec.eval.fewshot.seeds);
     smoe_result_members(smoe_result_object(&result, "routing"), counts);
     return smoe_cmd_emit_anyway(&result, status, options, err);
 }
@@ -284,6 +285,15 @@ static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smo
     return status;
 }
 
+/* A request to stop leaves what has been evaluated before. */
+static int eval_fewshot(const smoe_fewshot *fewshot, const smoe_loaded *l,
+                        smoe_fewshot_score *score, const smoe_options *options, smoe_err *err) {
+    const volatile sig_atomic_t *stop;
+    return smoe_cmd_catch(&stop, NULL, err)
+               ? -1
+               : smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, stop, score, err);
+}
+
 static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(collector_free) collector c = {0};
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
@@ -295,14 +305,15 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     if (smoe_fewshot_open(&fewshot, &l->spec, options->scan, err) ||
         collector_open(&c, l, options, err) || eval_measure(&c, l, &routing, &eval, options, err))
         return -1; /* what c holds is freed by its scope: NOLINT(clang-analyzer-unix.Malloc) */
-    if (fewshot && smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err))
-        return -1;
-    if (options->comm->rank) return 0; /* the others wait for what follows to succeed */
+    int status = fewshot ? eval_fewshot(fewshot, l, score, options, err) : 0;
+    if (status && err->code != SMOE_STOPPED) return -1;
+    if (options->comm->rank) return status; /* the others wait for what follows to succeed */
+    const smoe_fewshot_score *measured = status ? NULL : score;
     if (c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
                                           c.prediction, c.images, err))
         return -1;
-    int status = collector_write(&c, options, err) || write_scores(&c, l, options, err) ? -1 : 0;
-    if (eval_report(l, &eval, &routing, score, &c, status, options, err)) return -1;
+    if (collector_write(&c, options, err) || write_scores(&c, l, options, err)) status = -1;
+    if (eval_report(l, &eval, &routing, measured, &c, status, options, err)) return -1;
     eval_say_files(options);
     return 0;
 }

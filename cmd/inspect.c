@@ -26,8 +26,9 @@ typedef struct inspected {
 typedef struct inspect_job {
     const smoe_options *options;
     inspected *run; /* [runs] */
-    size_t runs;
-    smoe_frame *frame; /* [frames] one for each analysis */
+    size_t runs, done;
+    const volatile sig_atomic_t *stop; /* a request to stop, once there is a run to show */
+    smoe_frame *frame;                 /* [frames] one for each analysis */
     size_t frames;
     const smoe_frame *all, *routing; /* of these, those of the runs and of their layers */
     smoe_origin origin;
@@ -148,7 +149,8 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
                                     .exchange_experts = options->exchange_experts,
                                     .comm = options->comm,
                                     .progress = count,
-                                    .progress_user = &progress};
+                                    .progress_user = &progress,
+                                    .stop = job->stop};
     int status = smoe_inspect_run(&x->inspection, &subject, err);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_progress_close(&progress);
@@ -197,22 +199,22 @@ static int draw_overlays(const inspect_job *job, const smoe_sample *samples, siz
 static int inspect_draw(const inspect_job *job, smoe_err *err) {
     const smoe_options *options = job->options;
     size_t count = 0, kept, scripts, drawn;
-    for (size_t i = 0; i < job->runs; i++) count += job->run[i].images;
+    for (size_t i = 0; i < job->done; i++) count += job->run[i].images;
     SMOE_FREED smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
     count = 0;
-    for (size_t i = 0; i < job->runs; i++, count += kept) {
+    for (size_t i = 0; i < job->done; i++, count += kept) {
         const smoe_sample *own = smoe_inspect_samples(job->run[i].inspection, &kept);
         memcpy(samples + count, own, kept * sizeof *own);
     }
     SMOE_FREED char *title = NULL;
-    for (size_t i = 0; i < job->runs; i++)
+    for (size_t i = 0; i < job->done; i++)
         smoe_text_add(&title, "%s%s",
                       !i                  ? ""
-                      : i + 1 < job->runs ? ", "
+                      : i + 1 < job->done ? ", "
                                           : " and ",
                       job->run[i].label);
     char runs[32] = "one run";
-    if (job->runs > 1) snprintf(runs, sizeof runs, "%zu runs", job->runs);
+    if (job->done > 1) snprintf(runs, sizeof runs, "%zu runs", job->done);
     SMOE_FREED char *lead =
         smoe_text_format("What the routers of %s do with the images they are shown.", runs);
     const smoe_report report = {.command = "smoe inspect",
@@ -397,6 +399,21 @@ static void say_written(const inspect_job *job) {
     smoe_heading_files(job->options, job->options->out, "report.html overlays", many);
 }
 
+/* After a request to stop, the runs that are done are shown; after another failure none is. */
+static int inspect_all(inspect_job *job, smoe_err *err) {
+    int status = 0;
+    for (; job->done < job->runs && !status; job->done += !status) {
+        if (job->done == 1) status = smoe_cmd_catch(&job->stop, job->options->scan, err);
+        if (!status) status = inspect_look(job, &job->run[job->done], err);
+    }
+    if (status && err->code == SMOE_STOPPED)
+        smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu runs", job->done,
+                  job->runs);
+    else if (status)
+        job->done = 0;
+    return status;
+}
+
 /* The first process writes and prints when all have counted. */
 static int inspect(inspect_job *job, smoe_err *err) {
     const smoe_options *options = job->options;
@@ -405,10 +422,11 @@ static int inspect(inspect_job *job, smoe_err *err) {
     job->all = smoe_frames_find(job->frame, job->frames, "runs");
     job->routing = smoe_frames_find(job->frame, job->frames, "routing");
     if (check_targets(job, err)) return -1;
-    for (size_t i = 0; i < job->runs; i++)
-        if (inspect_look(job, &job->run[i], err)) return -1;
-    if (options->comm->rank) return 0;
-    if (inspect_show(job, inspect_write(job, err), err)) return -1;
+    int status = inspect_all(job, err);
+    if (status && !job->done) return -1;
+    if (options->comm->rank) return status;
+    if (inspect_write(job, err)) status = -1;
+    if (inspect_show(job, status, err)) return -1;
     if (options->dump_routing) {
         smoe_result lines = {0};
         smoe_result_line(&lines, "files", "%s", options->dump_routing);

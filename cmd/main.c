@@ -115,6 +115,15 @@ static smoe_command_run *const runs[] = {
 #undef COMMAND
 };
 
+/* A signal that ends the command before it has printed its result is not silent. */
+static void say_if_ended(const smoe_command *command) {
+    static char words[160];
+    snprintf(words, sizeof words,
+             "%ssmoe %s: ended by a signal: it printed no result, and left no file incomplete\n",
+             smoe_cmd_screen(stderr).redraws ? "\r\033[K" : "", command->name);
+    smoe_stop_words(words);
+}
+
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
     smoe_progress scans;
@@ -139,6 +148,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         return -1;
     smoe_progress_open(&scans, &options, NULL);
     options.scan = &scans.scan;
+    say_if_ended(command);
     return runs[command - smoe_commands](&options, err);
 }
 

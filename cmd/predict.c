@@ -1,6 +1,5 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
-#include "base/stop.h"
 #include "data/scan.h"
 #include "vit/model.h"
 
@@ -114,9 +113,8 @@ static int predict_all(smoe_result *result, predictor *x, const smoe_options *op
 int cmd_predict(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(predictor_free) predictor x = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
-    if (predictor_open(&x, options, err)) return -1;
-    const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    const volatile sig_atomic_t *stop;
+    if (predictor_open(&x, options, err) || smoe_cmd_catch(&stop, NULL, err)) return -1;
     smoe_fact_text(&result, "checkpoint", x.path);
     smoe_result_list(&result, "images");
     int status = predict_all(&result, &x, options, stop, err);

@@ -5,6 +5,7 @@
  */
 #include "cmd.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "draw/report.h"
 #include "store/curves.h"
 
@@ -194,6 +195,7 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME,
                          "port %ld of 127.0.0.1 cannot be used: %s; --port N takes another one",
                          port, errno ? strerror(errno) : "it may be taken");
+    smoe_stop_words(NULL);
     signal(SIGINT, serve_on_signal);
     signal(SIGTERM, serve_on_signal);
     printf("http://127.0.0.1:%ld/\n", port);

@@ -299,9 +299,8 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
 
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     sweep_live live;
-    const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    if (say_heading(sweep, options, err)) return -1;
+    const volatile sig_atomic_t *stop;
+    if (smoe_cmd_catch(&stop, NULL, err) || say_heading(sweep, options, err)) return -1;
     live_open(&live, sweep, options);
     const smoe_runner_options how = {.jobs = (size_t)options->jobs,
                                      .retry_failed = options->retry_failed,

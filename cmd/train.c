@@ -465,8 +465,8 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
         return -1;
     if (options->find_lr && options->comm->size > 1)
         return smoe_fail(err, SMOE_USAGE, "--find-lr is for one process");
-    const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    const volatile sig_atomic_t *stop;
+    if (smoe_cmd_catch(&stop, NULL, err)) return -1;
     smoe_progress_open(&progress, options, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,

@@ -19,7 +19,12 @@
 typedef struct shown {
     const smoe_options *options;
     smoe_frame *list; /* of --json */
+    const volatile sig_atomic_t *stop;
 } shown;
+
+static bool asked_to_stop(const smoe_verifier *v) {
+    return *((const shown *)v->user)->stop;
+}
 
 static smoe_scan *scan_of(const smoe_verifier *v) {
     return ((const shown *)v->user)->options->scan;
@@ -56,7 +61,8 @@ static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t points, smoe
 
 /* 1: claimed; 0: another process runs the cell; -1. A claim that was left long ago, on another
  * machine or before this one was started, is watched for its lease, and then taken over. */
-static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe_err *err) {
+static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, const smoe_scan *scan,
+                      smoe_err *err) {
     enum { LEASE = 3600 }; /* it is not renewed: whoever takes it over computes the same */
     smoe_claim_seen seen = {0};
     for (;;) {
@@ -65,6 +71,7 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
         if (!got && holder) smoe_fail(err, SMOE_RUNTIME, "%s runs this cell", holder);
         bool decided = got || holder;
         if (decided) return got;
+        if (smoe_scan_asked(scan, err)) return -1;
         sleep(1);
     }
 }
@@ -74,7 +81,7 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
 static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_scan *scan,
                           smoe_err *err) {
     SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
-    if (claim_cell(sweep, i, &claim, err) != 1) return -1;
+    if (claim_cell(sweep, i, &claim, scan, err) != 1) return -1;
     if (damaged && smoe_evaluations_forget(sweep, i, err)) return -1;
     return smoe_evaluations_run(sweep, i, scan, NULL, NULL, err);
 }
@@ -89,10 +96,10 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
-        if (evaluate_again(sweep, i, status != 0, scan_of(v), &err))
-            smoe_verify_blame(v, name, &err);
-        else
+        if (!evaluate_again(sweep, i, status != 0, scan_of(v), &err))
             smoe_verify_say(v, name, true, "evaluated again");
+        else if (err.code != SMOE_STOPPED)
+            smoe_verify_blame(v, name, &err);
     } else if (status) {
         smoe_verify_blame(v, name, &err);
     } else {
@@ -187,8 +194,8 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
                         SMOE_S(sweep.trials),
                         sweep.sealed ? "unchanged" : "its first line not verified");
         verify_kept(v, &sweep);
-        for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
-        if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
+        for (size_t i = 0; i < sweep.trials && !asked_to_stop(v); i++) verify_trial(v, &sweep, i);
+        if (v->repair && !v->bad && !asked_to_stop(v)) repair_tables(v, &sweep, dir);
     }
 }
 
@@ -205,9 +212,10 @@ static int read_member(void *user, const smoe_member *member, smoe_err *err) {
 static void verify_archive(smoe_verifier *v, const char *path) {
     size_t files = 0;
     smoe_err err = {0};
-    if (smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err))
+    int status = smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err);
+    if (status && err.code != SMOE_STOPPED)
         smoe_verify_blame(v, path, &err);
-    else
+    else if (!status)
         smoe_verify_say(v, path, true, "%zu file%s, read to the end", files, SMOE_S(files));
 }
 
@@ -239,10 +247,16 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
     shown s = {.options = options, .list = smoe_result_records(&result, "")};
     smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
-    for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
-    if (!v.bad && !options->quiet)
+    if (smoe_cmd_catch(&s.stop, options->scan, err)) return -1;
+    for (size_t i = 0; i < options->args && !*s.stop; i++) verify(&v, options->arg[i]);
+    bool stopped = *s.stop;
+    if (!v.bad && !stopped && !options->quiet)
         smoe_result_line(&result, NULL, "%zu checked, nothing is damaged or missing", v.looked);
     if (smoe_cmd_emit(&result, options, err)) return -1;
+    if (stopped)
+        return smoe_fail(err, SMOE_STOPPED,
+                         "stopped on request: %zu checked, %zu of them damaged or missing",
+                         v.looked, v.bad);
     if (!v.bad) return 0;
     if (v.failed == v.bad)
         return smoe_fail(err, SMOE_RUNTIME, "%zu of %zu could not be read or repaired", v.bad,

@@ -1,6 +1,7 @@
 /* smoe watch: runs while they train, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "store/curves.h"
 
 #include <poll.h>
@@ -321,6 +322,7 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     job.live = !options->once && !options->json && smoe_cmd_screen(stdout).redraws;
     struct termios before;
     const bool taken = job.keys = job.live && take_keys(&before);
+    smoe_stop_words(NULL);
     signal(SIGINT, watch_on_signal);
     signal(SIGTERM, watch_on_signal);
     int status = smoe_follow_read(&job.of, options->arg, options->args, true, err);

@@ -4,10 +4,12 @@
 #include "base/file.h"
 
 #include <time.h>
+#include <unistd.h>
 
 /* The only state that a signal handler can reach. */
 static volatile sig_atomic_t stop, save;
 static volatile time_t asked; /* seconds of the clock at the first request */
+static const char *volatile words;
 
 static time_t seconds(void) {
     struct timespec now;
@@ -23,6 +25,8 @@ static bool repeats(int number) {
 }
 
 static void end_by(int number) {
+    const char *text = words;
+    if (text) (void)!write(STDERR_FILENO, text, strlen(text));
     smoe_file_drop();
     signal(number, SIG_DFL);
     raise(number);
@@ -57,9 +61,14 @@ void smoe_stop_clean(void) {
     stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, 0}, end_by);
 }
 
+void smoe_stop_words(const char *text) {
+    words = text;
+}
+
 const volatile sig_atomic_t *smoe_stop_catch(void) {
     const struct sigaction action = {.sa_handler = on_save, .sa_flags = SA_RESTART};
     stop = save = 0;
+    words = NULL;
     if (stop_handle((const int[]){SIGINT, SIGTERM, SIGHUP, 0}, stop_on_signal)) return NULL;
     return sigaction(SIGUSR1, &action, NULL) ? NULL : &stop;
 }

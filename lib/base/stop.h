@@ -12,6 +12,10 @@
  * the files that it has not written whole (smoe_file_drop). Ignored ones stay ignored. */
 void smoe_stop_clean(void);
 
+/* What these signals print on stderr before they end the process, until they are caught; the text
+ * is the caller's. NULL: nothing. */
+void smoe_stop_words(const char *text);
+
 /* Catches these signals from now on. A signal that is ignored, as in a background job or under
  * nohup, stays ignored, except SIGUSR1. Returns the flag that a request to stop sets, or NULL with
  * errno if they cannot be caught. The flags start at 0, also in the child of a process that was

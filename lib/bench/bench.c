@@ -137,7 +137,6 @@ typedef struct bencher {
     smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
     size_t measured;
     const smoe_bench_options *options;
-    size_t timed, all;
     smoe_bench *out;
 } bencher;
 
@@ -199,11 +198,16 @@ static double processor_time(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
+static bool asked_to_stop(const bencher *x) {
+    return x->options->stop && *x->options->stop;
+}
+
 static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
                        smoe_bench_pass *out, smoe_err *err) {
     double *series[SERIES];
+    size_t i = 0;
     for (size_t r = 0; r < SERIES; r++) series[r] = x->seconds + r * x->rounds;
-    for (size_t i = 0; i < x->rounds; i++) {
+    for (; i < x->rounds && !asked_to_stop(x); i++) {
         smoe_clock parts = {0};
         smoe_worked worked;
         x->machine[x->measured++] = smoe_peaks_measure(&x->peaks); /* which empties the caches */
@@ -218,15 +222,16 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         series[LAYERS][i] = fmax(series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer], 1e-9);
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
         for (size_t k = 0; k < SMOE_WORK_COUNT; k++) series[WORK + k][i] = worked.seconds[k];
-        x->timed++;
-        if (x->options->progress) x->options->progress(x->options->user, x->timed, x->all);
+        x->out->timed++;
+        if (x->options->progress)
+            x->options->progress(x->options->user, x->out->timed, x->out->rounds);
     }
-    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = bench_time_of(series[p], x->rounds);
-    for (size_t k = 0; k < SMOE_WORK_COUNT; k++)
-        out->work[k] = bench_time_of(series[WORK + k], x->rounds);
-    out->whole = bench_time_of(series[WHOLE], x->rounds);
-    out->layers = bench_time_of(series[LAYERS], x->rounds);
-    out->processor = bench_time_of(series[PROCESSOR], x->rounds);
+    if (!i) return 0;
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = bench_time_of(series[p], i);
+    for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = bench_time_of(series[WORK + k], i);
+    out->whole = bench_time_of(series[WHOLE], i);
+    out->layers = bench_time_of(series[LAYERS], i);
+    out->processor = bench_time_of(series[PROCESSOR], i);
     return 0;
 }
 
@@ -334,6 +339,7 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, smoe_err
 
 static int bench_training(bencher *x, const smoe_cost *cost, smoe_err *err) {
     const smoe_step_options options = {.unchecked = true};
+    if (asked_to_stop(x)) return 0;
     if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
         time_rounds(x, bench_train, &x->out->train, err))
         return -1;
@@ -380,10 +386,11 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                  .N = classes,
                  .rounds = options->rounds,
                  .options = options,
-                 .all = weights ? options->rounds : 2 * options->rounds,
                  .out = bench};
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
+    *bench = (smoe_bench){.batch = x.B,
+                          .rounds = weights ? options->rounds : 2 * options->rounds,
+                          .threads = smoe_threads()};
     bench->train.precision = smoe_spec_precision(spec, true);
     bench->infer.precision = smoe_spec_precision(spec, false);
     if (smoe_cost_estimate(&cost, spec, classes, err) ||
@@ -398,6 +405,8 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     bench->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x.peaks.bytes;
+    if (!bench->timed)
+        return smoe_fail(err, SMOE_STOPPED, "stopped on request before a pass was timed");
     for (size_t at = 0; at < sizeof(smoe_machine); at += sizeof(double)) conclude_limit(&x, at);
     bench->params = cost.params;
     count_work(bench, &cost);

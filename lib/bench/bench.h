@@ -63,7 +63,7 @@ typedef struct smoe_bench_pass {
 } smoe_bench_pass;
 
 typedef struct smoe_bench {
-    size_t batch;
+    size_t batch, timed, rounds; /* timed passes, and those that were asked for */
     int threads;
     double params;
     smoe_bench_pass train, infer;     /* `train` is all zero with a file of weights */
@@ -93,9 +93,11 @@ typedef struct smoe_bench_options {
                                         initial weights in memory */
     void (*progress)(void *user, size_t done, size_t of); /* or NULL */
     void *user;
+    const volatile sig_atomic_t *stop; /* a request to stop; NULL: none */
 } smoe_bench_options;
 
-/* Rounds of inference and then of training, with measurements of the peaks in between. */
+/* Rounds of inference and then of training, with measurements of the peaks in between. A request to
+ * stop ends them; then `timed` is less than `rounds`, and of passes without a round all is 0. */
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_bench_options *options, smoe_err *err) SMOE_MUST_CHECK;
 

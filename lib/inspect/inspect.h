@@ -37,6 +37,7 @@ typedef struct smoe_inspect_subject {
     smoe_comm *comm;       /* processes that divide the batches; NULL: one does all */
     void (*progress)(void *user, size_t done, size_t images); /* may be NULL */
     void *progress_user;
+    const volatile sig_atomic_t *stop; /* a request ends the pass (SMOE_STOPPED); NULL: none */
 } smoe_inspect_subject;
 
 typedef struct smoe_inspection smoe_inspection;

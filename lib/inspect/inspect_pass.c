@@ -114,6 +114,8 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
     smoe_samples_predict(r, batch, logits);
     r->seen += (size_t)r->comm->size * r->subject.batch;
     size_t done = r->seen < r->images ? r->seen : r->images;
+    if (r->subject.stop && *r->subject.stop)
+        return smoe_fail(err, SMOE_STOPPED, "stopped on request");
     if (r->subject.progress) r->subject.progress(r->subject.progress_user, done, r->images);
     return r->seen < r->enough ? 0 : smoe_fail(err, SMOE_STOPPED, "enough images");
 }

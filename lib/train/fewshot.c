@@ -116,6 +116,7 @@ typedef struct measuring {
     smoe_model *model;
     size_t batch, d;
     smoe_comm *comm;
+    const volatile sig_atomic_t *stop;
 } measuring;
 
 static smoe_features features_room(size_t n, size_t d) {
@@ -145,6 +146,8 @@ static int features_of(smoe_features *f, const measuring *m, const smoe_dataset 
     if (smoe_loader_open(&loader, set, &m->few->view, &options, err)) return -1;
     while ((more = smoe_loader_next(loader, &batch, err)) > 0) {
         smoe_pass pass = {.seed = options.seed, .images = batch.images, .first = batch.first};
+        if (m->stop && *m->stop)
+            return smoe_fail(err, SMOE_STOPPED, "stopped on request before few-shot accuracy");
         smoe_model_forward(m->model, batch.pixels, &pass);
         const real *x = smoe_model_features(m->model);
         for (size_t b = 0; b < batch.images; b++) {
@@ -321,11 +324,12 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
 }
 
 int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
-                         smoe_fewshot_score *score, smoe_err *err) {
+                         const volatile sig_atomic_t *stop, smoe_fewshot_score *score,
+                         smoe_err *err) {
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t each = f->draws * SMOE_FEWSHOT_STRENGTHS, n = wanted->count * each;
     smoe_comm alone = smoe_comm_alone;
-    const measuring m = {f, model, batch, f->spec->model.width, comm ? comm : &alone};
+    const measuring m = {f, model, batch, f->spec->model.width, comm ? comm : &alone, stop};
     SMOE_FREED size_t *correct = smoe_alloc(n, sizeof *correct);
     int status = count_correct(correct, &m, err);
     if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
@@ -339,7 +343,7 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
 int smoe_fewshot_record(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
                         json_t *record, smoe_err *err) {
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
-    if (smoe_fewshot_measure(f, model, batch, comm, score, err)) return -1;
+    if (smoe_fewshot_measure(f, model, batch, comm, NULL, score, err)) return -1;
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
         const char *split = f->spec->eval.split;
         size_t shots = score[k].shots;

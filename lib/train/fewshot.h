@@ -30,9 +30,11 @@ int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *
 
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
  * `batch` images. With several processes (comm; NULL: one) each computes its share of the batches
- * and judges its own queries, and all get the same scores, those of one process. */
+ * and judges its own queries, and all get the same scores, those of one process. SMOE_STOPPED after
+ * a request to stop (NULL: there is none). */
 int smoe_fewshot_measure(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
-                         smoe_comm *comm, smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
+                         smoe_comm *comm, const volatile sig_atomic_t *stop,
+                         smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same, as the metrics FEWSHOT, FEWSHOT_SD and FEWSHOT_L2 of a record. */
 int smoe_fewshot_record(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,

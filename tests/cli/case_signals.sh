@@ -83,6 +83,8 @@ reads() {
     wait $pid; got=$?
     [ $(($(date +%s) - begin)) -lt 10 ] || fail "$name: read on: $(cat $name.err)"
 }
+# ended NAME COMMAND: that was said
+ended() { [ ! -s $1.out ] && grep -qx "smoe $2: ended by a signal: it printed no result, and left no file incomplete" $1.err; }
 reads new smoe train $slow -o new
 [ $got -eq 75 ] && grep -qx 'smoe train: stopped on request while the data was read' new.err || fail "$got: $(cat new.err)"
 [ ! -e new ] && ! grep -q resume new.err || fail "a run that never began: $(cat new.err)"
@@ -92,12 +94,12 @@ grep -q 'writes a checkpoint' cells.err && fail "no cell runs: $(cat cells.err)"
 reads again smoe sweep --resume cells
 [ $got -eq 75 ] && grep -q 'with 2 of 2 cells left' again.err || fail "$got: $(cat again.err)"
 reads look smoe data $slow
-[ $got -eq 143 ] || fail "nothing to save: $got: $(cat look.err)"
+[ $got -eq 143 ] && ended look data || fail "nothing to save: $got: $(cat look.err)"
 status 0 smoe train $slow -q -o wide data.limit=2 train.steps=1 train.batch_size=1 train.schedule.warmup=0 train.schedule.cooldown=0 eval.batch_size=1 >/dev/null
 reads eval smoe eval wide eval.split=train data.limit=0
-[ $got -eq 143 ] || fail "nothing to save: $got: $(cat eval.err)"
+[ $got -eq 143 ] && ended eval eval || fail "nothing to save: $got: $(cat eval.err)"
 reads inspect smoe inspect wide eval.split=train data.limit=0 -o seen
-[ $got -eq 143 ] && [ ! -e seen ] || fail "nothing to save: $got: $(cat inspect.err)"
+[ $got -eq 143 ] && ended inspect inspect && [ ! -e seen ] || fail "nothing to save: $got: $(cat inspect.err)"
 # A member of 20 GB, which takes half a minute to inflate, is not waited for either.
 truncate -s 20000M member && tar cf - member 2>/dev/null | head -c 512 | gzip >member.gz && rm member
 head -c 100000000 /dev/zero | gzip -1 >zeros.gz
@@ -117,3 +119,24 @@ fi
 status 0 timeout 20 smoe cost $slow >/dev/null
 status 0 timeout 60 smoe train -n $slow train.batch_size=1 >out
 grep -q 'train 1001 images, test 2; 2 classes' out || fail "$(cat out)"
+
+# Where a command has something to show, it shows it: passes that were timed, runs that were inspected, the evaluation before
+# few-shot accuracy, files that were verified. It catches signals from then on, SIGUSR1 among them.
+shown() { # COMMAND ...
+    "$@" >out 2>err & pid=$!
+    await "grep -qE '^SigCgt:.*[2367abef][0-9a-f]{2}$' /proc/$pid/status || ! kill -0 $pid"
+    [ "$1 $2" != 'smoe bench' ] || await 'grep -q "passes$" err'
+    kill -TERM $pid; wait $pid; got=$?
+    [ $got -eq 75 ] || fail "$*: $got: $(cat err)"
+}
+shown smoe bench tiny.yaml --rounds 1000 --append table.md
+grep -q '^inference ' out && grep -qE '^smoe bench: stopped on request after [0-9]+ of 2000 passes; nothing is added to the table$' err && [ ! -e table.md ] ||
+    fail "bench: $(cat out err)"
+shown smoe inspect hup usr data.limit=0 data.test_size=5000
+grep -q '^hup/ckpt/.* 5000 images of test' out && ! grep -q usr out && grep -qx 'smoe inspect: stopped on request after 1 of 2 runs' err ||
+    fail "inspect: $(cat out err)"
+shown smoe eval hup 'eval.fewshot={shots: [1, 5], seeds: 100}'
+grep -q '^loss ' out && ! grep -q fewshot out && grep -qx 'smoe eval: stopped on request before few-shot accuracy' err || fail "eval: $(cat out err)"
+shown smoe verify $(yes hup/ckpt/latest/model.safetensors | head -n 1000)
+count=$(sed -n 's/^smoe verify: stopped on request: \([0-9]*\) checked, 0 of them damaged or missing$/\1/p' err)
+[ -n "$count" ] && [ "$(grep -c '^ok ' out)" -eq "$count" ] || fail "verify: $(cat err), $(grep -c '^ok ' out) lines"

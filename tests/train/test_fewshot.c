@@ -445,7 +445,7 @@ static void measured_as_defined(const char *text, size_t batch) {
     smoe_fewshot_score score[2];
     smoe_err err;
     assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, NULL, &err), 0);
-    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, score, &err), 0);
+    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, NULL, score, &err), 0);
     json_t *record = json_object();
     assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, NULL, record, &err), 0);
     for (size_t k = 0; k < 2; k++) {
@@ -495,7 +495,7 @@ static void other_data_is_what_data_would_be(void **state) {
     smoe_fewshot *fewshot;
     smoe_fewshot_score here[2], there[2];
     assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, NULL, &err), 0);
-    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, here, &err), 0);
+    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, NULL, here, &err), 0);
     smoe_fewshot_free(fewshot);
     smoe_spec view,
         other = specs_good("data: {source: cifar10, path: /nowhere, image_size: 8, limit: 40, "
@@ -504,7 +504,7 @@ static void other_data_is_what_data_would_be(void **state) {
     assert_int_equal(smoe_spec_fewshot_data(&other, &view, &err), 0);
     assert_int_equal(view.data.classes, 0);
     assert_int_equal(smoe_fewshot_open(&fewshot, &other, NULL, &err), 0);
-    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, there, &err), 0);
+    assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, NULL, there, &err), 0);
     for (size_t k = 0; k < 2; k++) {
         assert_close(here[k].mean, there[k].mean, 0);
         assert_close(here[k].l2, there[k].l2, 0);
