@@ -69,6 +69,22 @@ static int check_isa(smoe_err *err) {
                      isa);
 }
 
+/* With half of that, threads end the program by a signal. */
+static int check_thread_stacks(smoe_err *err) {
+    enum { NEEDED = 1 << 17 };
+    static const char *const settings[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
+    size_t bytes = smoe_threads_stack();
+    if (bytes >= NEEDED) return 0;
+    for (size_t i = 0; i < SMOE_COUNT(settings); i++)
+        if (getenv(settings[i]))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s=%s: threads need stacks of at least 128 kB: `unset %s`",
+                             settings[i], getenv(settings[i]), settings[i]);
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "the stacks of threads have %zu kB, which is too little: `ulimit -s 4096`",
+                     bytes >> 10);
+}
+
 /* --threads, else OpenMP's own setting or default. */
 static int set_threads(const smoe_options *options, smoe_err *err) {
     long threads = options->threads ? options->threads : smoe_threads();
@@ -82,7 +98,7 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE, "OMP_NUM_THREADS=%s: at most %d threads are possible",
                          given ? given : "", SMOE_MOST_THREADS);
     smoe_threads_set((int)threads);
-    if (smoe_blas_check(err)) return -1;
+    if (check_thread_stacks(err) || smoe_blas_check(err)) return -1;
     smoe_blas_start();
     return check_isa(err);
 }

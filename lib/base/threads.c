@@ -14,6 +14,19 @@ int smoe_threads(void) {
     return omp_get_max_threads();
 }
 
+size_t smoe_threads_stack(void) {
+    size_t least = SIZE_MAX;
+#pragma omp parallel num_threads(2) reduction(min : least) if (smoe_threads() > 1)
+    if (omp_get_thread_num()) {
+        pthread_attr_t own_attributes;
+        if (!pthread_getattr_np(pthread_self(), &own_attributes)) {
+            (void)pthread_attr_getstacksize(&own_attributes, &least);
+            (void)pthread_attr_destroy(&own_attributes);
+        }
+    }
+    return least;
+}
+
 typedef struct rooms {
     void *at[SMOE_ROOMS];
     size_t bytes[SMOE_ROOMS];

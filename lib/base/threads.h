@@ -7,6 +7,10 @@
 /* The number of the calling thread inside a parallel region; 0 outside. */
 size_t smoe_thread(void);
 
+/* Bytes of the stack of a thread that OpenMP starts, by OMP_STACKSIZE and the like; SIZE_MAX: it
+ * starts none, or that is not known. */
+size_t smoe_threads_stack(void);
+
 /* Memory of the calling thread for one kind of work, at least `bytes`, aligned to a cache line:
  * what one use writes, the next one overwrites. It is taken from the heap at the first use and
  * freed when the thread ends; if there is none, smoe_alloc_end is called. What is too large for a

@@ -7,11 +7,24 @@ same_run one two
 # Threads with small stacks.
 (
     ulimit -S -s 128
-    status 0 env OMP_STACKSIZE=64k smoe train tiny.yaml -q -j2 -o stacks
+    status 0 env OMP_STACKSIZE=128k smoe train tiny.yaml -q -j2 -o stacks
     status 0 smoe train tiny.yaml -q -j2 -o stack
 )
 same_run one stacks
 same_run one stack
+
+# Smaller ones are refused, however they are asked for; without threads they do not matter.
+for setting in OMP_STACKSIZE=16k GOMP_STACKSIZE=64; do
+    status 2 env "$setting" smoe train tiny.yaml -q -j2 -o none 2>err
+    grep -qx "smoe train: $setting: threads need stacks of at least 128 kB: \`unset ${setting%=*}\`" err || fail "$(cat err)"
+done
+(
+    ulimit -S -s 64
+    status 1 smoe train tiny.yaml -q -j2 -o none 2>err
+    grep -qx 'smoe train: the stacks of threads have 64 kB, which is too little: `ulimit -s 4096`' err || fail "$(cat err)"
+) || exit 1
+OMP_STACKSIZE=16k status 0 smoe train tiny.yaml -q -j1 -o single
+same_run one single
 
 # Threads whose stacks do not fit into memory: the message says why they do not start.
 (
