@@ -76,8 +76,11 @@ int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err
         if (length) smoe_text_list(places, sizeof places, "%.*s/%s", (int)length, c, given);
         c += length + (c[length] == ':');
     }
-    return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s", key, given, places,
-                     list && *list ? "" : " (SMOE_DATA names no other folder)");
+    return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s%s", key, given, places,
+                     list && *list ? "" : " (SMOE_DATA names no other folder)",
+                     *given == '~'          ? "; write the home folder in place of ~"
+                     : strstr(given, "://") ? "; only files are read: download it first"
+                                            : "");
 }
 
 const char *smoe_spec_caption_field(const smoe_spec *spec) {

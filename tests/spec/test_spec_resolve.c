@@ -599,6 +599,14 @@ static void a_missing_path_names_the_places(void **state) {
         err.text,
         "data.path: /gone/for/good does not exist; set data.path=PATH to where it is now");
     smoe_spec_free(&s);
+    s = specs_good("data: {source: idx, path: ~/photos}", NULL, NULL, NULL);
+    assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
+    assert_non_null(strstr(err.text, "; write the home folder in place of ~"));
+    smoe_spec_free(&s);
+    s = specs_good("data: {source: idx, path: 'https://example.org/a.gz'}", NULL, NULL, NULL);
+    assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
+    assert_non_null(strstr(err.text, "; only files are read: download it first"));
+    smoe_spec_free(&s);
     s = specs_good("data: {source: idx, classes: 10}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
