@@ -2,7 +2,7 @@
 # Building and installing are here, tests in tests/Makefile, experiments in experiments/Makefile.
 # Sources, tests, fuzz targets and man pages are found by wildcard: adding one needs no edit here.
 
-prefix     ?= /usr/local
+prefix     ?= $(or $(PREFIX),/usr/local)
 CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)

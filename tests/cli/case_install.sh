@@ -65,3 +65,7 @@ for target in install uninstall; do
     grep -q 'DESTDIR and prefix cannot have blanks' log || fail "$(cat log)"
 done
 [ ! -e a ] && [ ! -e "a b" ] || fail "something was installed"
+
+# PREFIX is taken for prefix, as in other Makefiles: such an installation must not go to /usr/local
+make -n -C "$ROOT" install PREFIX=/opt/own MAKEFLAGS= 2>/dev/null >log
+grep -q '/opt/own/bin' log && ! grep '/usr/local/bin' log || fail "$(cat log)"
