@@ -42,7 +42,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s is a directory; --resume continues a run, a new one needs a spec",
+                         "%s is a directory; --resume continues a run, a new one needs a spec, "
+                         "which smoe data --suggest prints for a folder of images",
                          arg);
     if (run && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",

@@ -64,7 +64,19 @@ static void read_value(smoe_reading *reading, int entry, const smoe_node *node) 
 
 static void read_mapping(smoe_reading *reading, const char *section, const smoe_node *map);
 
+/* "; write train.optimizer.name=sgd": the key that a single value in place of a section is for. */
+static void say_main_key(char *hint, size_t size, const char *section, const char *value) {
+    static const char *const main_key[] = {"name", "source", "router", "variant"};
+    *hint = '\0';
+    for (size_t i = 0; i < SMOE_COUNT(main_key) && !*hint && *value; i++) {
+        char key[SMOE_KEY_SIZE];
+        snprintf(key, sizeof key, "%s.%s", section, main_key[i]);
+        if (smoe_schema_find(key) >= 0) snprintf(hint, size, "; write %s=%s", key, value);
+    }
+}
+
 static void read_section(smoe_reading *reading, const char *section, const smoe_node *node) {
+    char hint[256];
     /* "augment:" with nothing below it: all defaults */
     bool nothing = node->plain && node->text && !*node->text;
     if (!smoe_node_allowed(reading, node, section) || nothing) return;
@@ -72,8 +84,10 @@ static void read_section(smoe_reading *reading, const char *section, const smoe_
         read_mapping(reading, section, node);
         return;
     }
-    smoe_reading_problem(reading, &node->where, section, "expected a section of keys, found a %s",
-                         node->kind == SMOE_NODE_LIST ? "list" : "single value");
+    bool list = node->kind == SMOE_NODE_LIST;
+    say_main_key(hint, sizeof hint, section, list || !node->text ? "" : node->text);
+    smoe_reading_problem(reading, &node->where, section, "expected a section of keys, found a %s%s",
+                         list ? "list" : "single value", hint);
     smoe_reading_exclude(reading, section);
 }
 
