@@ -36,15 +36,13 @@ bool smoe_axes_product(smoe_points *product, const smoe_sweep_keys *keys, size_t
     return true;
 }
 
-static const char ablated[] = "router"; /* the column of an ablation, which is no key */
-
 size_t smoe_axes_assign(char **assign, const smoe_points *points, size_t p) {
     size_t count = 0;
     for (size_t c = 0; c < points->columns; c++) {
         const char *column = points->column[c], *value = points->value[p][c];
         const smoe_router_entry *entry = smoe_router_find(value);
         if (smoe_spec_started(column)) continue;
-        if (strcmp(column, ablated)) {
+        if (strcmp(column, SMOE_ABLATED)) {
             assign[count++] = smoe_text_format("%s=%s", column, value);
             continue;
         }
@@ -141,7 +139,7 @@ static int ablate_add_list(smoe_sweep_keys *keys, const char *name, const char *
                            smoe_err *err) {
     SMOE_FREED char *copy = smoe_alloc_text(list);
     smoe_sweep_key *key = smoe_spec_keys_add(keys, name, false);
-    bool routers = !strcmp(name, ablated);
+    bool routers = !strcmp(name, SMOE_ABLATED);
     char *rest = copy, *item;
     while ((item = strsep(&rest, ","))) {
         if (routers && !smoe_router_find(item) && strcmp(item, dense))
@@ -165,6 +163,6 @@ int smoe_ablate_axes(smoe_sweep_keys *keys, const smoe_spec *spec, const char *r
                          "model.moe.layers: none: there is no MoE layer whose router could change");
     size_t T = smoe_spec_tokens(spec), E = moe->experts;
     if (E * smoe_moe_slots_per_expert(moe, 0, T) < T) keys->slots = (T + E - 1) / E;
-    if (ablate_add_list(keys, ablated, routers, err)) return -1;
+    if (ablate_add_list(keys, SMOE_ABLATED, routers, err)) return -1;
     return ablate_add_list(keys, "seed", seeds, err);
 }

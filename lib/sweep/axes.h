@@ -26,10 +26,13 @@ enum { SMOE_AXES_MORE = 2 };
 size_t smoe_axes_assign(char **assign, const smoe_points *points, size_t p);
 void smoe_points_free(smoe_points *points);
 
+/* The column of an ablation, which is no key. */
+#define SMOE_ABLATED "router"
+
 /* Routing ablations (Soft MoE paper, Table 3): one spec with its router replaced, over seeds. Runs
  * of one seed see the same data in the same order and start from the same weights outside the
  * routers, so they are compared seed by seed (compare/compare.h).
- * Keys "router" and "seed" from two lists with commas. `dense` is the spec without MoE
+ * Keys SMOE_ABLATED and "seed" from two lists with commas. `dense` is the spec without MoE
  * layers. `identity` gets as many slots per expert as its tokens need. SMOE_USAGE: an unknown or
  * repeated router or seed, or a spec without MoE layers. */
 int smoe_ablate_axes(smoe_sweep_keys *keys, const smoe_spec *spec, const char *routers,

@@ -2,6 +2,7 @@
 #include "sweep/start.h"
 #include "store/implied.h"
 #include "store/run.h"
+#include "sweep/axes.h"
 #include "sweep/trial.h"
 #include "tensors/params_io.h"
 #include "train/moments_init.h"
@@ -16,6 +17,16 @@ static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
     return SIZE_MAX;
 }
 
+/* What a spec has in a column. That of the rows of an ablation is no key: they are routers, and the
+ * spec without MoE layers. */
+static const json_t *value_in(const json_t *spec, const char *column) {
+    const json_t *layers = smoe_json_at(spec, "model.moe.layers");
+    if (strcmp(column, SMOE_ABLATED)) return smoe_json_at(spec, column);
+    return json_is_string(layers) && !strcmp(json_string_value(layers), "none")
+               ? layers
+               : smoe_json_at(spec, "model.moe.router");
+}
+
 /* Whether trial i of `from` is what a trial, with the spec `ours`, starts from: its values are
  * those that the trial has for its start, or else in its own spec. */
 static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
@@ -24,7 +35,7 @@ static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
     for (size_t c = 0; c < from->columns; c++) {
         const char *key = from->column[c];
         size_t chosen = chosen_by(sweep, key);
-        const json_t *a = smoe_json_at(theirs, key), *b = smoe_json_at(ours, key);
+        const json_t *a = value_in(theirs, key), *b = value_in(ours, key);
         if (chosen != SIZE_MAX ? strcmp(trial->value[chosen], from->trial[i].value[c]) != 0
                                : a != b && !json_equal((json_t *)a, (json_t *)b))
             return false;

@@ -17,6 +17,14 @@ for cell in fine/0*; do
     same "$cell" "hand-$name"
 done
 [ "$(ls -d fine/0* | wc -l)" = 8 ] || fail "cells: $(ls fine)"
+# From an ablation: the row of the same router, or of no MoE layers.
+status 0 smoe ablate tiny.yaml $small --routers soft,uniform,dense --seeds 0 -q -o rows >/dev/null
+status 0 smoe sweep tiny.yaml $small model.moe.router=soft,uniform seed=0 --init rows -q -o routers >/dev/null
+for router in soft uniform; do
+    grep -q "=$router,seed=0/ckpt/" routers/*"=$router"*/log.txt || fail "$router starts from another row: $(cat routers/*/log.txt)"
+done
+status 0 smoe sweep tiny.yaml $small model.moe.layers=none seed=0 train.steps=2,3 --init rows -q -o dense >/dev/null
+grep -q "=dense,seed=0/ckpt/" dense/000*/log.txt || fail "$(cat dense/000*/log.txt)"
 
 # With the moments, which the manifest has too.
 status 0 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 --init pre --moments -q -o with >/dev/null
