@@ -155,12 +155,13 @@ static void gnuplot_put_block(FILE *out, const smoe_plot *plot, const smoe_mark 
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* The shape of the points of a mark. Error bars have the same shape, because gnuplot clears the
- * background of their points, and points of size 0 give SVG that cannot be drawn. */
+/* The shape of the points of a mark. One shape more than there are colours: of 42 lines no two have
+ * both the same. Error bars have the same shape, because gnuplot clears the background of their
+ * points, and points of size 0 give SVG that cannot be drawn. */
 static void put_shape(FILE *out, const smoe_mark *m) {
-    static const int shapes[] = {7, 5, 9, 13, 11, 15};
+    static const int shapes[] = {7, 5, 9, 13, 11, 15, 6};
     if (m->kind == SMOE_MARK_POINTS)
-        fprintf(out, " pt %d ps 0.8", shapes[(size_t)m->colour.at % 6]);
+        fprintf(out, " pt %d ps 0.8", shapes[(size_t)m->colour.at % SMOE_COUNT(shapes)]);
     else
         fputs(" pt 7 ps 0.4", out);
 }
