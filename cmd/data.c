@@ -420,13 +420,6 @@ static void add_others(smoe_result *result, const smoe_dataset *set) {
         smoe_fact_number(endings, others->ending[k].text, others->ending[k].count, .plain = true);
 }
 
-/* Whether the files of a split have this remark. */
-static bool split_remarks(const split *s, const char *remark) {
-    for (size_t i = 0; i < smoe_dataset_found(s->set)->remarks; i++)
-        if (!strcmp(smoe_dataset_found(s->set)->remark[i], remark)) return true;
-    return false;
-}
-
 /* One line per remark, with all splits that have it: one listing of files has several splits. */
 static void add_remarks(smoe_result *result, const data_job *job) {
     smoe_frame *table = smoe_result_records(result, "remarks");
@@ -437,10 +430,10 @@ static void add_remarks(smoe_result *result, const data_job *job) {
             size_t first = 0;
             smoe_frame_put(table, {"split", .text = job->split[k].name},
                            {"remark", .text = remark});
-            while (!split_remarks(&job->split[first], remark)) first++;
+            while (!smoe_dataset_remarked(job->split[first].set, remark)) first++;
             if (first < k) continue; /* its line stands already */
             for (size_t n = k; n < job->splits; n++)
-                if (split_remarks(&job->split[n], remark))
+                if (smoe_dataset_remarked(job->split[n].set, remark))
                     smoe_text_list(splits, sizeof splits, "%s", job->split[n].name);
             smoe_result_line(result, "remark", "%s: %s", splits, remark);
         }

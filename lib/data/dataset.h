@@ -108,6 +108,8 @@ typedef struct smoe_dataset_report {
     smoe_others others;
 } smoe_dataset_report;
 const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set);
+/* Whether a remark is one of them. */
+bool smoe_dataset_remarked(const smoe_dataset *set, const char *remark);
 
 /* The number of classes of image i, 1 unless the data is multi-label; at most `most` of them go to
  * class. */

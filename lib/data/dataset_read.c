@@ -54,6 +54,12 @@ const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set) {
     return &set->report;
 }
 
+bool smoe_dataset_remarked(const smoe_dataset *set, const char *remark) {
+    size_t i = 0;
+    while (i < set->report.remarks && strcmp(set->report.remark[i], remark)) i++;
+    return i < set->report.remarks;
+}
+
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
     size_t place = (size_t)smoe_dataset_place(set, i);
     size_t count = set->more ? set->more_at[place + 1] - set->more_at[place] : 0;

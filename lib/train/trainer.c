@@ -5,6 +5,7 @@
 #include "math/stats.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
+#include "train/data_mark.h"
 #include "train/moments_init.h"
 #include "train/schedule.h"
 #include "train/routing.h"
@@ -17,7 +18,6 @@
 #include "train/fewshot.h"
 
 #include <inttypes.h>
-#include <zlib.h>
 
 enum { DURATIONS = 4096 };
 
@@ -25,8 +25,9 @@ typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
     smoe_comm alone, *comm;
-    bool chief;      /* the process that writes the run directory and calls the observer */
-    smoe_scan *scan; /* while the data is opened */
+    bool chief; /* the process that writes the run directory and calls the observer */
+    const smoe_observer *observer; /* without functions in the other processes */
+    smoe_scan *scan;               /* while the data is opened */
     smoe_dataset *train, *test;
     smoe_fewshot *fewshot;     /* of eval.fewshot; NULL: none */
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
@@ -62,71 +63,12 @@ static int open_data(trainer *t, smoe_err *err) {
     return smoe_evaluate_check_classes(t->test, spec->eval.split, t->train, err);
 }
 
-/* The data of a checkpoint about the training data. Names that are not printable UTF-8, or very
- * long, are left out. */
-static void data_mark(trainer *t) {
-    enum { LONGEST = 1 << 20 };
-    uLong crc = 0;
-    json_auto_t *names = json_array();
-    bool printable = true;
-    for (size_t i = 0; i < t->N; i++) {
-        const char *name = smoe_dataset_class_name(t->train, i);
-        crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
-        printable = printable && smoe_text_printable(name);
-        if (printable) json_array_append_new(names, json_string(name));
-    }
-    t->names = printable ? smoe_json_dump(names, 0) : NULL;
-    if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
-    t->state.images = smoe_dataset_images(t->train);
-    t->state.classes = crc;
-    t->state.data = smoe_dataset_checksum(t->train);
-    if (t->test) t->tested = smoe_dataset_checksum(t->test);
-}
-
-static const char changed[] = "names, labels, sizes or pixels of its images have changed";
-
-static bool data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, char *how,
-                         size_t size) {
-    if (then->images && then->images != now->images)
-        snprintf(how, size, "it has %" PRIu64 " images, and had %" PRIu64, now->images,
-                 then->images);
-    else if (then->classes && then->classes != now->classes)
-        snprintf(how, size, "the names of its classes have changed");
-    else if (then->data && then->data != now->data)
-        snprintf(how, size, "%s", changed);
-    else
-        return false;
-    return true;
-}
-
-/* Whether the checkpoint is of a run that was evaluated on other images of this split. */
-static bool tested_differs(const trainer *t, const smoe_checkpoint *then) {
-    return then->tested && t->tested && then->tested != t->tested;
-}
-
-/* The run beside this one counts if it has a checkpoint that can be read. */
-static int data_check_beside(const trainer *t, smoe_err *err) {
-    const char *beside = t->options->beside;
-    smoe_checkpoint then;
-    char other[96];
-    if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0) return 0;
-    bool trained = data_differs(&then, &t->state, other, sizeof other);
-    if (!trained && !(t->options->beside_tested && tested_differs(t, &then))) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%s: the %s data is not that of %s, with which it would be compared: %s; "
-                     "restore the data, or begin another sweep with -o DIR",
-                     t->options->dir, trained ? "training" : "evaluation", beside,
-                     trained ? other : changed);
-}
-
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
  * spelled differently. */
 static void trainer_say(const void *user, const char *text) {
     const trainer *t = user;
-    const smoe_observer *o = t->options->observer;
-    if (!t->chief) return;
-    smoe_run_log(t->run, "%s", text);
-    if (o && o->say) o->say(o->user, text);
+    if (t->run) smoe_run_log(t->run, "%s", text);
+    if (t->observer->say) t->observer->say(t->observer->user, text);
 }
 
 static void say_fresh(const trainer *t, char *text) {
@@ -194,8 +136,9 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
         return -1;
-    data_mark(t);
-    if (data_check_beside(t, err)) return -1;
+    t->names = smoe_data_mark(&t->state, t->train);
+    if (t->test) t->tested = smoe_dataset_checksum(t->test);
+    if (smoe_data_check_beside(t->options, &t->state, t->tested, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);
@@ -208,7 +151,7 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
 static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
     const char *dir = t->options->dir;
     char other[96];
-    if (!data_differs(&t->state, now, other, sizeof other)) return 0;
+    if (!smoe_data_differs(&t->state, now, other, sizeof other)) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: cannot resume with other training data: %s; --init %s starts another run "
                      "from its weights",
@@ -231,12 +174,6 @@ static bool run_over(const trainer *t) {
     return t->state.step >= t->spec->train.steps || out_of_patience(t);
 }
 
-/* Records after the checkpoint are dropped. */
-static int restore_records(trainer *t, smoe_err *err) {
-    if (smoe_run_truncate(t->run, &t->state, &t->before, err)) return -1;
-    return run_over(t) ? 0 : smoe_run_outcomes(t->run, NULL, 0, err);
-}
-
 /* The best evaluation is one of eval.split: with another split, or other images, there is none so
  * far. */
 static int restore_best(trainer *t, smoe_err *err) {
@@ -244,12 +181,12 @@ static int restore_best(trainer *t, smoe_err *err) {
     int latest = smoe_run_latest_spec(&then, t->options->dir, err);
     if (latest) return latest < 0 ? -1 : 0;
     bool same = !strcmp(then.eval.split, t->spec->eval.split),
-         differs = tested_differs(t, &t->state);
+         differs = smoe_data_tested_differs(&t->state, t->tested);
     if (same && !differs) return 0;
     if (same)
         say_fresh(t, smoe_text_format("the data of split '%s' is not that of the evaluations so "
                                       "far: %s; the best evaluation is chosen among those to come",
-                                      then.eval.split, changed));
+                                      then.eval.split, smoe_data_changed));
     t->state.best = -1;
     t->state.best_step = t->state.step;
     return 0;
@@ -261,17 +198,18 @@ static int trainer_restore(trainer *t, smoe_err *err) {
                             : smoe_checkpoint_restore(t->options->dir, t->params, &t->state, err);
     if (restored <= 0) return restored;
     if (data_check(t, &now, err) || restore_best(t, err)) return -1;
-    if (t->chief && restore_records(t, err)) return -1;
+    /* Records after the checkpoint are dropped. */
+    if (t->chief && smoe_run_truncate(t->run, &t->state, &t->before, err)) return -1;
+    if (t->chief && !run_over(t) && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
     t->state.data = now.data;
     t->state.names = now.names;
     t->params->carried = t->state.carried;
-    const smoe_observer *o = t->options->observer;
     char text[64];
     snprintf(text, sizeof text, "resumed after step %llu", (unsigned long long)t->state.step);
     if (t->run) smoe_run_log(t->run, "%s", text);
-    if (t->chief && o && o->note) o->note(o->user, text);
+    if (t->observer->note) t->observer->note(t->observer->user, text);
     return 1;
 }
 
@@ -318,18 +256,12 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
         smoe_run_log(t->run, "left out: %s", found->left[i]);
 }
 
-static bool has_remark(const smoe_dataset_report *found, const char *text) {
-    size_t i = 0;
-    while (i < found->remarks && strcmp(found->remark[i], text)) i++;
-    return i < found->remarks;
-}
-
 static void say_remarks(const trainer *t) {
     const smoe_dataset_report *train = smoe_dataset_found(t->train);
     const smoe_dataset_report *test = t->test ? smoe_dataset_found(t->test) : NULL;
     for (size_t i = 0; i < train->remarks; i++) trainer_say(t, train->remark[i]);
     for (size_t i = 0; test && i < test->remarks; i++)
-        if (!has_remark(train, test->remark[i])) trainer_say(t, test->remark[i]);
+        if (!smoe_dataset_remarked(t->train, test->remark[i])) trainer_say(t, test->remark[i]);
 }
 
 /* Photographs from telephones: most viewers turn them. */
@@ -424,12 +356,6 @@ static int put_record(trainer *t, json_t *r, smoe_err *err) {
     return 0;
 }
 
-static int log_step(trainer *t, double images_per_s, smoe_err *err) {
-    json_t *r = record_begin(t);
-    smoe_step_record(r, &t->step, t->rate, images_per_s, smoe_loader_waited(t->loader));
-    return put_record(t, r, err);
-}
-
 /* The test split in batches of B; its counts of routing go into the record. The last evaluation
  * leaves the outcomes of the images as well; with train.patience, each may be the last. */
 static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
@@ -437,20 +363,17 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     smoe_eval *eval = &t->result->test;
     size_t images = smoe_dataset_images(t->test);
     bool last = t->state.step == t->spec->train.steps || t->spec->train.patience;
-    float *outcomes = last ? smoe_alloc(2 * images, sizeof *outcomes) : NULL;
+    SMOE_FREED float *outcomes = last ? smoe_alloc(2 * images, sizeof *outcomes) : NULL;
     smoe_routing_open(&routing, t->model);
     int status =
         smoe_evaluate(t->model, t->spec, t->test, B,
                       &(smoe_eval_options){.comm = t->comm, .outcomes = outcomes}, eval, err);
     if (!status) smoe_routing_sum(&routing, t->comm);
     if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
-    if (!status) {
-        const char *split = t->spec->eval.split;
-        smoe_eval_record(eval, split, r);
-        smoe_routing_record(&routing, split, r);
-    }
-    free(outcomes);
-    return status;
+    if (status) return -1;
+    smoe_eval_record(eval, t->spec->eval.split, r);
+    smoe_routing_record(&routing, t->spec->eval.split, r);
+    return 0;
 }
 
 /* The moving average of the weights, in their place. */
@@ -492,8 +415,8 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
     const char *text = strcmp(t->spec->eval.split, "train")
                            ? smoe_watch_eval(&t->watch, t->state.step, eval->loss)
                            : NULL;
-    const smoe_observer *o = t->options->observer;
-    if (t->chief && o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
+    const smoe_observer *o = t->observer;
+    if (o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
     if (text) trainer_say(t, text);
     if (out_of_patience(t)) {
         snprintf(t->watch.text, sizeof t->watch.text,
@@ -529,8 +452,7 @@ static int trainer_checkpoint(trainer *t, smoe_err *err) {
 }
 
 static void trainer_tell(const trainer *t, double images_per_s) {
-    const smoe_observer *o = t->options->observer;
-    if (!t->chief || !o || !o->step) return;
+    if (!t->observer->step) return;
     size_t steps = t->spec->train.steps;
     double left = (double)(steps - t->state.step) * smoe_since(t->start) / (double)t->done;
     smoe_train_status s = {.step = t->state.step,
@@ -542,18 +464,17 @@ static void trainer_tell(const trainer *t, double images_per_s) {
                            .images_per_s = images_per_s,
                            .seconds_left = left,
                            .state = t->watch.state};
-    o->step(o->user, &s);
+    t->observer->step(t->observer->user, &s);
 }
 
 static void trainer_tell_begin(const trainer *t) {
-    const smoe_observer *o = t->options->observer;
     const smoe_train_begin begin = {.spec = t->spec,
                                     .dir = t->options->dir,
                                     .train = t->train,
                                     .test = t->test,
                                     .model = t->model,
                                     .step = t->state.step};
-    if (t->chief && o && o->begin) o->begin(o->user, &begin);
+    if (t->observer->begin) t->observer->begin(t->observer->user, &begin);
 }
 
 static int trainer_loop(trainer *t, smoe_err *err) {
@@ -572,7 +493,9 @@ static int trainer_loop(trainer *t, smoe_err *err) {
         trainer_tell(t, images_per_s);
         int status = 0;
         if (is_logged(t, t->state.step)) {
-            status = log_step(t, images_per_s, err);
+            json_t *r = record_begin(t);
+            smoe_step_record(r, &t->step, t->rate, images_per_s, smoe_loader_waited(t->loader));
+            status = put_record(t, r, err);
             mark = smoe_now();
             since = 0;
         }
@@ -638,6 +561,8 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     trainer t = {.spec = spec, .options = options, .result = result, .alone = smoe_comm_alone};
     t.comm = options->comm ? options->comm : &t.alone;
     t.chief = !t.comm->rank;
+    static const smoe_observer silent = {0};
+    t.observer = t.chief && options->observer ? options->observer : &silent;
     *result = (smoe_train_result){0};
     smoe_scan scan = smoe_scan_until(options->scan, options->stop);
     t.scan = &scan;
