@@ -155,7 +155,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     for (size_t number = 0; number < all.points && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
         SMOE_FREED char **assign = smoe_alloc(count + all.columns + SMOE_AXES_MORE, sizeof *assign);
-        memcpy(assign, overrides, count * sizeof *assign);
+        for (size_t i = 0; i < count; i++) assign[i] = overrides[i];
         size_t own = smoe_axes_assign(assign + count, &all, number);
         trial->value = all.value[number];
         all.value[number] = NULL;
