@@ -44,17 +44,16 @@ bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested) {
     return then->tested && tested && then->tested != tested;
 }
 
-int smoe_data_check_beside(const smoe_train_options *options, const smoe_checkpoint *now,
+int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
                            uint64_t tested, smoe_err *err) {
-    const char *beside = options->beside;
     smoe_checkpoint then;
     char other[96];
     if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0) return 0;
     bool trained = smoe_data_differs(&then, now, other, sizeof other);
-    if (!trained && !(options->beside_tested && smoe_data_tested_differs(&then, tested))) return 0;
+    if (!trained && !smoe_data_tested_differs(&then, tested)) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: the %s data is not that of %s, with which it would be compared: %s; "
                      "restore the data, or begin another sweep with -o DIR",
-                     options->dir, trained ? "training" : "evaluation", beside,
+                     dir, trained ? "training" : "evaluation", beside,
                      trained ? other : smoe_data_changed);
 }

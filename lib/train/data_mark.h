@@ -3,7 +3,6 @@
 
 #include "data/dataset.h"
 #include "store/checkpoint.h"
-#include "train/trainer.h"
 
 /* What is said of a split of as many images and the same classes whose checksum differs. */
 extern const char smoe_data_changed[];
@@ -21,7 +20,7 @@ bool smoe_data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, 
  * the checksum of those of today. */
 bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested);
 
-/* Fails if the data is not that of the run options->beside, if it has a checkpoint that can be
- * read. */
-int smoe_data_check_beside(const smoe_train_options *options, const smoe_checkpoint *now,
+/* Fails if the data of the run `dir` is not that of the run `beside`, if that is not NULL and has a
+ * checkpoint that can be read. `tested` 0: the images of evaluations do not count. */
+int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
                            uint64_t tested, smoe_err *err);

@@ -138,7 +138,9 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
         return -1;
     t->names = smoe_data_mark(&t->state, t->train);
     if (t->test) t->tested = smoe_dataset_checksum(t->test);
-    if (smoe_data_check_beside(t->options, &t->state, t->tested, err)) return -1;
+    if (smoe_data_check_beside(t->options->dir, t->options->beside, &t->state,
+                               t->options->beside_tested ? t->tested : 0, err))
+        return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);
