@@ -129,9 +129,11 @@ static smoe_command_run *const runs[] = {
 #undef COMMAND
 };
 
-/* A signal that ends the command before it has printed its result is not silent. */
+/* A signal that ends the command before it has printed its result is not silent. Of several
+ * processes the launcher says which one ended, and it ends the others by a signal. */
 static void say_if_ended(const smoe_command *command) {
     static char words[160];
+    if (smoe_comm_launched()) return;
     snprintf(words, sizeof words,
              "%ssmoe %s: ended by a signal: it printed no result, and left no file incomplete\n",
              smoe_cmd_screen(stderr).redraws ? "\r\033[K" : "", command->name);

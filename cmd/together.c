@@ -1,6 +1,5 @@
 /* Running a command with several processes; see cmd.h. */
 #include "cmd.h"
-#include "base/stop.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -70,7 +69,6 @@ static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
     if (be_alike(comm, options, err)) return -1;
     if (!options->threads && !getenv("OMP_NUM_THREADS")) divide_threads(comm);
     if (!comm->rank) return 0;
-    smoe_stop_words(NULL);
     options->quiet = true;
     options->scan = NULL;
     if (freopen("/dev/null", "w", stdout)) return 0;

@@ -53,6 +53,9 @@ struct smoe_comm {
     int first, stride;
 };
 
+/* Whether a launcher started several processes, of which this is one. It ends all when one fails. */
+bool smoe_comm_launched(void);
+
 /* The processes that a launcher started together with this one, or this one alone. SMOE_USAGE if
  * processes that belong together cannot be connected: no MPI module in this build, or srun without
  * PMIx. Close at the end of the program. */

@@ -24,6 +24,10 @@ static bool is_separated(void) {
            variable_number("SLURM_STEP_NUM_TASKS") > 1;
 }
 
+bool smoe_comm_launched(void) {
+    return launched_processes() > 1;
+}
+
 int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
     *comm = smoe_comm_alone;
     if (is_separated())
@@ -31,7 +35,7 @@ int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
                          "srun started %ld processes that do not know each other: use srun "
                          "--mpi=pmix (or mpirun)",
                          variable_number("SLURM_STEP_NUM_TASKS"));
-    if (launched_processes() < 2) return 0;
+    if (!smoe_comm_launched()) return 0;
     void (*entry)(void);
     /* Open MPI's own plug-ins look for its symbols globally. */
     switch (smoe_module_load("mpi", SMOE_COMM_ENTRY, true, &entry, err)) {

@@ -126,6 +126,10 @@ refused 2 '3 processes: their number must be a power of two'
 $several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad train.pieces=2 2>err
 got=$?
 refused 2 'process 1 of 2 on .*nowhere.yaml'
+# Process 0 waits for one that ends at once: the launcher ends it by a signal, and it has nothing to add.
+timeout 60 $several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 env SMOE_SEED=1 smoe train tiny.yaml -q -o bad 2>err
+got=$?
+refused 2 "SMOE_SEED: keys are not read from the environment"
 # an srun that does not connect its processes (needs --mpi=pmix)
 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 smoe train tiny.yaml -q -o bad 2>err
 got=$?
