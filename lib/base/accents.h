@@ -10,5 +10,10 @@
 /* The text in the one form or the other, fresh; NULL: it is ASCII, or not UTF-8. */
 char *smoe_accents_form(const char *text, bool composed);
 
+/* Looks for a name in a list as it is, then in both forms. The place that `find` returns; SIZE_MAX:
+ * it has none of them. */
+size_t smoe_accents_find(size_t (*find)(const void *list, const char *name), const void *list,
+                         const char *name);
+
 /* Whether two names are the same in one form. */
 bool smoe_accents_same(const char *a, const char *b);

@@ -99,14 +99,9 @@ struct smoe_excluded {
     size_t count;
 };
 
-/* Accents may be composed in one of list and data, and not in the other. */
-static size_t kept_find(const smoe_excluded *list, const char *image) {
-    size_t k = smoe_texts_find(list->name, list->count, image);
-    for (int composed = 0; k == SIZE_MAX && composed < 2; composed++) {
-        SMOE_FREED char *same = smoe_accents_form(image, composed);
-        if (same) k = smoe_texts_find(list->name, list->count, same);
-    }
-    return k;
+static size_t kept_find(const void *excluded, const char *image) {
+    const smoe_excluded *list = excluded;
+    return smoe_texts_find(list->name, list->count, image);
 }
 
 /* Which images of the set the list names: keep[i] is false, unless keep is NULL. Their number. */
@@ -115,7 +110,7 @@ static size_t kept_mark(bool *keep, const smoe_excluded *list, const smoe_datase
     size_t found = 0;
     for (size_t i = 0; i < set->images; i++) {
         const char *image = smoe_dataset_image_name(set, i, own, sizeof own);
-        size_t k = kept_find(list, image);
+        size_t k = smoe_accents_find(kept_find, list, image);
         if (k < SIZE_MAX) list->seen[k] = true;
         if (keep) keep[i] = k == SIZE_MAX;
         found += k < SIZE_MAX;

@@ -240,36 +240,28 @@ void smoe_labels_free(smoe_labels *l) {
     free(l);
 }
 
-static uint32_t find_end(const smoe_labels *l, const char *name) {
+static size_t find_row(const void *labels, const char *name) {
+    const smoe_labels *l = labels;
     for (const char *end = name; end; end = strchr(end, '/') ? strchr(end, '/') + 1 : NULL) {
         size_t low = 0, high = l->rows;
         while (low < high) {
             size_t mid = (low + high) / 2;
             int order = strcmp(end, l->row[l->order[mid]].name);
-            if (!order) return l->order[mid] + 1;
+            if (!order) return l->order[mid];
             if (order < 0)
                 high = mid;
             else
                 low = mid + 1;
         }
     }
-    return 0;
-}
-
-static uint32_t find_whole(const smoe_labels *l, const char *name) {
-    uint32_t row = find_end(l, name);
-    for (int composed = 0; !row && composed < 2; composed++) {
-        SMOE_FREED char *same = smoe_accents_form(name, composed);
-        if (same) row = find_end(l, same);
-    }
-    return row;
+    return SIZE_MAX;
 }
 
 uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
-    uint32_t row = find_whole(l, name);
-    char *stem = row ? NULL : smoe_alloc_text(name), *dot = stem ? strrchr(stem, '.') : NULL;
+    size_t row = smoe_accents_find(find_row, l, name);
+    SMOE_FREED char *stem = smoe_alloc_text(name);
+    char *dot = row == SIZE_MAX ? strrchr(stem, '.') : NULL;
     if (dot) *dot = '\0';
-    if (dot) row = find_whole(l, stem);
-    free(stem);
-    return row;
+    if (dot) row = smoe_accents_find(find_row, l, stem);
+    return (uint32_t)(row + 1); /* SIZE_MAX: 0 */
 }
