@@ -1,5 +1,6 @@
 /* What sources share; see dataset_source.h. */
 #include "data/dataset_source.h"
+#include "base/accents.h"
 
 #include <ctype.h>
 #include <search.h>
@@ -105,6 +106,19 @@ size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {
     return (size_t)smoe_rng_below(&rng, n);
 }
 
+/* Two names that look the same may be a mistake. */
+static void remark_on_accents(smoe_dataset *set) {
+    for (size_t k = 0; k < set->named; k++) {
+        SMOE_FREED char *same = smoe_accents_form(set->class_name[k], true);
+        if (!same || !strcmp(same, set->class_name[k])) continue;
+        if (smoe_texts_find((const char *const *)set->class_name, set->named, same) < SIZE_MAX)
+            smoe_dataset_remark_on(set,
+                                   "two classes are named %s: the accents of one are characters of "
+                                   "their own; to make them one class, write both the same way",
+                                   same);
+    }
+}
+
 void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count) {
     set->named = count;
     set->class_name = smoe_alloc_in(&set->memory, count, sizeof *set->class_name);
@@ -113,6 +127,7 @@ void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_
         snprintf(number, sizeof number, "%zu", i);
         set->class_name[i] = smoe_alloc_text_in(&set->memory, name ? name[i] : number);
     }
+    remark_on_accents(set);
 }
 
 /* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,

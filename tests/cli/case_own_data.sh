@@ -145,6 +145,9 @@ mkdir -p flat/test && cp photos/bee/1.png "flat/test/$(printf 'e\314\201').png" 
 for s in train test; do printf '%s/\303\251.png,one\n%s/f.png,two\n' $s $s; done | sed '1s/^/path,labels\n/' >flat.csv
 status 0 smoe data flat data.labels=flat.csv >out 2>err
 grep -qE '^one +1 +1$' out || fail "data.labels with accents: $(cat out)"
+for s in train test; do printf '%s/\303\251.png,caf\303\251\n%s/f.png,cafe\314\201\n' $s $s; done | sed '1s/^/path,labels\n/' >both.csv
+status 0 smoe data flat data.labels=both.csv >out 2>err
+grep -q "two classes are named $(printf 'caf\303\251'): the accents of one are" out || fail "a class in both forms: $(cat out)"
 # the names that a configuration of transformers has
 mkdir theirs && cp brought-run/ckpt/latest/model.safetensors theirs && foreign theirs/model.safetensors
 LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safetensors
