@@ -185,6 +185,19 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) {
     return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
 
+/* What to write in place of a value that looks like several: "1,2", "0-4", "0..4", "0:4". */
+static const char *in_place_of(const char *value) {
+    const char *behind = value + strspn(value, SMOE_DIGITS);
+    size_t dots = strspn(behind, "-.:");
+    bool single = dots == 1 && *behind == '.', range = behind > value && dots && !single;
+    if (strchr(value, ','))
+        return "; several values are for smoe sweep: KEY=A,B, or KEY: [A, B] in sweep.grid of a "
+               "spec";
+    if (range && behind[dots] && !behind[dots + strspn(behind + dots, SMOE_DIGITS)])
+        return "; ranges are not read: smoe sweep takes several values as KEY=0,1,2";
+    return "";
+}
+
 /* KEY=VALUE. A scalar is taken literally, so that a path may have any character; lists and sections
  * are YAML. */
 void smoe_reading_override(smoe_reading *reading, size_t index) {
@@ -210,11 +223,8 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         reading->spec->origin[entry] = where;
         reading->bad[entry] =
             smoe_value_set(reading->spec, &smoe_schema[entry], equals + 1, true, problem);
-        const char *list = strchr(equals + 1, ',')
-                               ? "; several values are for smoe sweep: KEY=A,B, "
-                                 "or KEY: [A, B] in sweep.grid of a spec"
-                               : "";
-        if (reading->bad[entry]) smoe_reading_problem(reading, &where, key, "%s%s", problem, list);
+        if (reading->bad[entry])
+            smoe_reading_problem(reading, &where, key, "%s%s", problem, in_place_of(equals + 1));
         return;
     }
     read_source(reading, where, equals + 1, strlen(equals + 1), key, entry);
