@@ -533,8 +533,7 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
     data_compare(&job, options->against ? &against : NULL);
-    if (options->suggest ? smoe_data_suggest(&job.split[0], &job.spec, job.path, options, err)
-                         : data_show(&job, options, err))
-        return -1;
-    return verdict(&job, err);
+    if (!options->suggest) return data_show(&job, options, err) ? -1 : verdict(&job, err);
+    if (verdict(&job, err)) return -1; /* training would refuse the spec */
+    return smoe_data_suggest(&job.split[0], &job.spec, job.path, options, err);
 }

@@ -139,17 +139,17 @@ static void put_rest(FILE *out, const suggestion *s) {
     size_t tenth = s->steps < 10 ? 1 : s->steps / 10;
     fprintf(out,
             "model:\n  variant: none\n  patch_size: %zu  # %zu tokens per image\n  width: %zu  # a "
-            "small model for %zu images\n  depth: %zu\n  mlp: %zu\n  heads: %zu\n  moe:\n    "
+            "small model for %zu image%s\n  depth: %zu\n  mlp: %zu\n  heads: %zu\n  moe:\n    "
             "layers: last-%zu  # the second half, as in Soft MoE\n    router: soft\n    experts: "
             "%zu\n    total_slots: %zu  # at most one per token: the compute of the dense model\n",
-            s->patch, tokens, s->width, s->images, s->depth, 4 * s->width, s->width / 32,
-            s->depth / 2, experts, tokens / experts * experts);
+            s->patch, tokens, s->width, s->images, SMOE_S(s->images), s->depth, 4 * s->width,
+            s->width / 32, s->depth / 2, experts, tokens / experts * experts);
     fprintf(out,
-            "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: %s\n"
+            "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu image%s\n  loss: %s\n"
             "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
             "clip: 1.0}\n  schedule: {name: cosine, warmup: 0.1}  # a tenth of the steps\n"
             "  eval_every: %zu\n  checkpoint_every: %zu\n",
-            s->batch, s->steps, s->epochs, s->images,
+            s->batch, s->steps, s->epochs, s->images, SMOE_S(s->images),
             s->several ? "sigmoid  # for images with several classes" : "softmax", tenth, tenth);
 }
 

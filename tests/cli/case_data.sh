@@ -62,6 +62,12 @@ status 0 smoe data photos --suggest data.on_error=skip >photos.yaml
 grep -q '^  steps: 100  # 100 epochs of 16 images$' photos.yaml && grep -q '^  on_error: skip  # as given$' photos.yaml || fail "suggested: $(cat photos.yaml)"
 status 0 smoe train photos.yaml -n >out
 grep -q '^remark' out && fail "doubts about the suggestion: $(cat out)"
+# No spec is suggested that training refuses.
+mkdir -p lone/ape && cp photos/train/ape/1.png lone/ape
+status 3 smoe data lone --suggest >out 2>err
+[ ! -s out ] && grep -q 'too few images to hold some out' err || fail "one image: $(cat out err)"
+cp photos/train/ape/2.png lone/ape && status 0 smoe data lone --suggest >out
+grep -q '# a small model for 1 image$' out && grep -q ' epochs of 1 image$' out || fail "two images, one held out: $(cat out)"
 # Images of 48 pixels are not enlarged.
 png48() { printf '\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\0000\000\000\0000\001\000\000\000\000\177y\304*\000\000\000\015IDATx\332c`\030\005\324\004\000\001P\000\0014\270:\331\000\000\000\000IEND\256B`\202'; }
 mkdir -p small/ape small/bee && for i in 1 2 3 4 5 6 7 8 9; do png48 >small/ape/$i.png && png48 >small/bee/$i.png; done
