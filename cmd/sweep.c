@@ -322,22 +322,6 @@ static int sweep_draw(const smoe_results *results, const smoe_options *options, 
     return 0;
 }
 
-/* Runs the trials, and writes and prints the results, also of failed and stopped sweeps. */
-static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    smoe_err ran = {0};
-    int status = run_trials(sweep, options, &ran);
-    if (!smoe_file_holds(sweep->dir, "cells.jsonl"))
-        return smoe_fail(err, SMOE_RUNTIME,
-                         "%s: its cells.jsonl is no longer there: the folder was moved or removed "
-                         "during the sweep; nothing more is written here",
-                         sweep->dir);
-    bool lost = smoe_results_make(&results, sweep, err) || smoe_results_write(&results, err) ||
-                sweep_draw(&results, options, err) || smoe_trials_summary(&results, options, err);
-    if (status) *err = ran;
-    return status || lost ? -1 : 0;
-}
-
 /* ---- what the command is to do --------------------------------------------------------------- */
 
 typedef enum sweep_mode {
@@ -488,6 +472,34 @@ static int open_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
     return set_wishes(sweep, true, options, err);
 }
 
+/* Writes and prints the results, also those of other processes. */
+static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    SMOE_FREED char *dir = smoe_alloc_text(sweep->dir);
+    if (smoe_sweep_turn(&turn, dir, err)) return -1;
+    smoe_sweep_free(sweep);
+    if (open_folder(sweep, dir, options, err) || smoe_results_make(&results, sweep, err) ||
+        smoe_results_write(&results, err) || sweep_draw(&results, options, err))
+        return -1;
+    smoe_claim_release(&turn); /* who reads what is printed may be slow */
+    return smoe_trials_summary(&results, options, err);
+}
+
+/* Runs the trials and reports, also if the sweep failed or was stopped. */
+static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    smoe_err ran = {0};
+    int status = run_trials(sweep, options, &ran);
+    if (!smoe_file_holds(sweep->dir, "cells.jsonl"))
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "%s: its cells.jsonl is no longer there: the folder was moved or removed "
+                         "during the sweep; nothing more is written here",
+                         sweep->dir);
+    if (sweep_report(sweep, options, err)) status = -1;
+    if (status && ran.code) *err = ran;
+    return status;
+}
+
 /* The folder of the trials, which is made if it is not there. */
 static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
                        smoe_err *err) {
@@ -526,6 +538,7 @@ static int sweep_open_spec(smoe_sweep *sweep, sweep_mode mode, const char *arg,
 static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
     bool figure =
         options->x || options->y || options->line || options->front || options->figure_width;
     bool contrasts = options->reference || options->equivalence || options->all_seeds;
@@ -533,6 +546,7 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
         ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
         return -1;
     if (contrasts) smoe_results_add(&result, &results, false);
+    if (figure && smoe_sweep_turn(&turn, sweep->dir, err)) return -1;
     if (figure && sweep_draw(&results, options, err)) return -1;
     if (figure)
         smoe_heading_list(&result, NULL, sweep->dir,

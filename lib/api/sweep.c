@@ -54,11 +54,15 @@ static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smo
                                          .observer = &observer};
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     smoe_err ran = {0};
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
+    SMOE_FREED char *dir = smoe_alloc_text(sweep->dir);
     bool drawn;
     smoe_blas_start();
     int status = smoe_runner_run(sweep, &options, &ran);
-    bool lost = smoe_results_make(&results, sweep, err) || smoe_results_write(&results, err) ||
-                smoe_results_draw(&results, &drawn, err);
+    bool lost = smoe_sweep_turn(&turn, dir, err);
+    if (!lost) smoe_sweep_free(sweep);
+    lost = lost || smoe_sweep_open(sweep, dir, err) || smoe_results_make(&results, sweep, err) ||
+           smoe_results_write(&results, err) || smoe_results_draw(&results, &drawn, err);
     if (status) *err = ran;
     return status || lost ? -1 : 0;
 }

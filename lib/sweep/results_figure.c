@@ -7,10 +7,6 @@
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 enum { MOST_BARS = 24 }; /* curves of more points have none */
 
 typedef struct figure {
@@ -556,7 +552,7 @@ static bool knows(const smoe_results *r, const char *name, bool metrics, bool co
     return r->evaluations && knows(r->evaluations, name, metrics, columns);
 }
 
-static int figures_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
+int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     const smoe_sweep_figure *wish = &r->sweep->figure;
     const char *colour;
     bool also = true;
@@ -578,14 +574,4 @@ static int figures_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     if (r->evaluations && figure_draw(r->evaluations, wish, "evaluations", &also, err)) return -1;
     *drawn = *drawn && also;
     return 0;
-}
-
-/* Processes that share a sweep may end at once: they draw in turn. Where a folder cannot be locked
- * they do not wait. */
-int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
-    int folder = open(r->sweep->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) (void)flock(folder, LOCK_EX);
-    int status = figures_draw(r, drawn, err);
-    if (folder >= 0) close(folder);
-    return status;
 }

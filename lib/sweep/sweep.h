@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "spec/spec.h"
 #include "sweep/axes.h"
+#include "sweep/claim.h"
 #include "tensors/safetensors.h"
 
 typedef enum smoe_trial_state {
@@ -131,6 +132,11 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST
 
 /* The manifest alone, without a look at the trials, which all count as open. */
 int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Waits until this process alone writes tables and figures into the folder of a sweep, or changes
+ * its manifest, and until smoe_claim_release. Tables of a sweep that is opened afterwards have all
+ * that other processes have finished or added. */
+int smoe_sweep_turn(smoe_claim *turn, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes what a sweep wrote into DIR: its trials' run directories, claims, results and figures,
  * then the manifest, of which a temporary file stays until the next smoe_sweep_create: a removal

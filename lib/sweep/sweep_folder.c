@@ -57,7 +57,7 @@ static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
 
 /* ---- making the folder ----------------------------------------------------------------------- */
 
-/* Held, or left by a process that was killed, while a manifest is written. */
+/* Held, or left by a process that was killed, while a manifest or tables are written. */
 #define MANIFEST_CLAIM "manifest.claim"
 
 /* That claim and the checkpoint of a sweep of a run are there before the manifest. */
@@ -108,13 +108,13 @@ static int fail_there(const char *dir, smoe_err *err) {
                      dir);
 }
 
-/* Waits for the claim on the manifest, which a process that writes it must hold. */
-static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) {
+int smoe_sweep_turn(smoe_claim *turn, const char *dir, smoe_err *err) {
     const struct timespec nap = {.tv_nsec = 20000000};
     smoe_claim_seen seen = {0};
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     SMOE_FREED char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
-    int got = 0;
-    while (!got && !(got = smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, &seen, err)))
+    int got = smoe_file_make_folder(claims, err);
+    while (!got && !(got = smoe_claim_take(turn, path, SMOE_CLAIM_LEASE, &seen, err)))
         nanosleep(&nap, NULL);
     return got < 0 ? -1 : 0;
 }
@@ -165,8 +165,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
     if (check_ours(dir, err)) return -1;
     if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
-    } else if (!own(dir, err) && !smoe_file_make_folder(claims, err) &&
-               !claim_manifest(&claim, claims, err)) {
+    } else if (!own(dir, err) && !smoe_sweep_turn(&claim, dir, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
             status = sweep_folder_begin(sweep, dir, claims, err);
         else /* another process may have been faster */
@@ -283,10 +282,8 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
-    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     smoe_claim claim = {0};
-    int status = smoe_file_make_folder(claims, err);
-    if (!status) status = claim_manifest(&claim, claims, err);
+    int status = smoe_sweep_turn(&claim, dir, err);
     if (!status) { /* as it is now that nobody else changes it */
         smoe_sweep_free(&old);
         status = smoe_sweep_open(&old, dir, err);

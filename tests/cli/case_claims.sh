@@ -42,6 +42,22 @@ status 0 smoe sweep both -q -j1 --resume >out
 [ $(($(date +%s) - begin)) -ge 2 ] || fail "another machine's cell was not waited for"
 same_cells alone both
 
+# Single cells, run at once: who ends last has also the cells that others have finished and added meanwhile.
+few="tiny.yaml model.moe.experts=2,4 train.steps=20 train.eval_every=0"
+status 0 smoe sweep $few seed=0,1 -q -j1 --cells 1,2 -o single >/dev/null
+smoe sweep single -q -j1 --resume --cells 0 >/dev/null 2>err &
+first=$!
+tries=0
+until ls single/claims/000-*.claim >/dev/null 2>&1 || [ $tries -ge 2000 ]; do
+    tries=$((tries + 1))
+    sleep 0.01
+done
+kill -STOP $first || fail "it ended too early"
+status 0 smoe sweep $few seed=0,1,2 -q -j1 --extend --cells 3-5 -o single >/dev/null
+kill -CONT $first
+wait $first || fail "$(cat err)"
+[ "$(grep -c ',done,' single/results.csv)" -eq 6 ] || fail "$(cat single/results.csv)"
+
 # A file system without locks.
 if command -v "${CC:-cc}" >/dev/null; then
     printf '#include <errno.h>\nint flock(int f, int o) { (void)f; (void)o; errno = ENOLCK; return -1; }\n' >no.c
