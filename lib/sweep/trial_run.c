@@ -74,7 +74,7 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
     SMOE_FREED_BY(smoe_records_free) smoe_records records = {.path = path};
     int status;
     while ((status = smoe_records_next(&records, err)) > 0) read_record(&r, &records);
-    if (!status && (!json_object_size(r.result) || r.step < steps))
+    if (!status && steps && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
                            "%s: the records end at step %" PRIu64 " of %zu: records are missing",
                            path, r.step, steps);
@@ -163,7 +163,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
 /* The outcome of a trained trial as JSON; NULL with err. */
 static json_t *trial_run_measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
                                  size_t classes, smoe_err *err) {
-    /* An existing run may have been stopped before its last step. */
+    /* An existing run may have been stopped before its last step, or its first record. */
     size_t steps = sweep->run ? 0 : spec->train.steps;
     json_t *result = smoe_trial_measure(dir, steps, spec->train.batch_size, err);
     const json_t *step = get(result, SMOE_METRIC_STEP_S);

@@ -18,7 +18,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* {COLUMN: number} from the records of a run, for every metric of spec/metrics.def that has both:
- * the latest, of layers the largest; and the best precision with its step, and STEP_S. NULL with
- * err; SMOE_DATA where nothing is measured, or the records end before `steps`. err must not be
- * NULL. */
+ * the latest, of layers the largest; and the best precision with its step, and STEP_S. With
+ * `steps` 0 any records will do, and none. NULL with err; SMOE_DATA where nothing is measured, or
+ * the records end before `steps`. err must not be NULL. */
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);

@@ -426,8 +426,11 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     assert_non_null(strstr(err.text, "/metrics.jsonl: the records end at step 3 of 4: "
                                      "records are missing"));
     scratch_write(path, "", 0);
-    assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));
+    assert_null(smoe_trial_measure(w->folder.dir, 1, 8, &err));
     assert_int_equal(err.code, SMOE_DATA);
+    r = smoe_trial_measure(w->folder.dir, 0, 8, &err); /* a run before its first record */
+    assert_int_equal(json_object_size(r), 0);
+    json_decref(r);
     scratch_write(path, "{\"step\":1}\n{\"st\n{\"step\":2}\n", 27);
     assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));
     assert_non_null(strstr(err.text, "/metrics.jsonl:2: not a record with a step"));
