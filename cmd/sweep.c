@@ -472,14 +472,20 @@ static int open_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
     return set_wishes(sweep, true, options, err);
 }
 
+/* The sweep as it is now that no other process writes into its folder. */
+static int take_turn(smoe_claim *turn, smoe_sweep *sweep, const smoe_options *options,
+                     smoe_err *err) {
+    SMOE_FREED char *dir = smoe_alloc_text(sweep->dir);
+    if (smoe_sweep_turn(turn, dir, err)) return -1;
+    smoe_sweep_free(sweep);
+    return open_folder(sweep, dir, options, err);
+}
+
 /* Writes and prints the results, also those of other processes. */
 static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    SMOE_FREED char *dir = smoe_alloc_text(sweep->dir);
-    if (smoe_sweep_turn(&turn, dir, err)) return -1;
-    smoe_sweep_free(sweep);
-    if (open_folder(sweep, dir, options, err) || smoe_results_make(&results, sweep, err) ||
+    if (take_turn(&turn, sweep, options, err) || smoe_results_make(&results, sweep, err) ||
         smoe_results_write(&results, err) || sweep_draw(&results, options, err))
         return -1;
     smoe_claim_release(&turn); /* who reads what is printed may be slow */
@@ -535,19 +541,20 @@ static int sweep_open_spec(smoe_sweep *sweep, sweep_mode mode, const char *arg,
 
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
  * or drawn from the results so far. */
-static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+static int print_status(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
     bool figure =
         options->x || options->y || options->line || options->front || options->figure_width;
     bool contrasts = options->reference || options->equivalence || options->all_seeds;
+    if (figure && take_turn(&turn, sweep, options, err)) return -1;
     if (smoe_trials_status(&result, sweep, err) ||
         ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
         return -1;
     if (contrasts) smoe_results_add(&result, &results, false);
-    if (figure && smoe_sweep_turn(&turn, sweep->dir, err)) return -1;
     if (figure && sweep_draw(&results, options, err)) return -1;
+    smoe_claim_release(&turn);
     if (figure)
         smoe_heading_list(&result, NULL, sweep->dir,
                           "sweep.svg sweep.pdf evaluations.svg evaluations.pdf curves.csv", NULL);
