@@ -304,6 +304,10 @@ static void give_up(runner *r) {
 
 static int runner_conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
+    /* others may have finished cells since this process looked at them */
+    for (size_t i = 0; i < sweep->trials; i++)
+        if (sweep->trial[i].state == SMOE_TRIAL_OPEN && smoe_trial_look(r->sweep, i, err))
+            return -1;
     size_t failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, false);
     size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, false),
            chosen = smoe_choose_count(sweep);

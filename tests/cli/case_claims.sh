@@ -58,6 +58,16 @@ kill -CONT $first
 wait $first || fail "$(cat err)"
 [ "$(grep -c ',done,' single/results.csv)" -eq 6 ] || fail "$(cat single/results.csv)"
 
+# One that is stopped counts the cells that are left, not those that others have finished.
+smoe sweep tiny.yaml train.steps=100000,4,5 train.log_every=1000 train.eval_every=0 -q -j1 -o left >/dev/null 2>err &
+first=$!
+wait_for left/000-steps=100000/ckpt/latest/model.safetensors 1
+status 0 smoe sweep left -q -j1 --resume --cells 1,2 >/dev/null
+kill -TERM $first
+wait $first
+[ $? -eq 75 ] && grep -q 'with 1 of 3 cells left' err || fail "$(cat err)"
+[ "$(grep -c ',done,' left/results.csv)" -eq 2 ] || fail "$(cat left/results.csv)"
+
 # A file system without locks.
 if command -v "${CC:-cc}" >/dev/null; then
     printf '#include <errno.h>\nint flock(int f, int o) { (void)f; (void)o; errno = ENOLCK; return -1; }\n' >no.c
