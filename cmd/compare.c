@@ -165,22 +165,11 @@ static int compare_outputs(logits_apart *o, const char *a, const char *b,
 
 /* ---- two of them ----------------------------------------------------------------------------- */
 
-typedef struct comparison {
-    smoe_frame settings, environment, metrics;
-} comparison;
-
-static void comparison_free(comparison *c) {
-    smoe_frame_free(&c->settings);
-    smoe_frame_free(&c->environment);
-    smoe_frame_free(&c->metrics);
-}
-
-/* A table of what differs; of several pairs, its name and title say which. */
-static void add_table(smoe_result *result, const char *key, smoe_frame *frame, const char *b,
-                      size_t number, bool printed) {
+/* After a table of what differs was filled: of several pairs, its name and title say which. */
+static void end_table(smoe_result *result, smoe_frame *frame, const char *b, size_t number,
+                      bool printed) {
     char text[400];
     if (!frame->rows && printed) smoe_result_line(result, frame->name, "the same");
-    smoe_result_frame(result, key, frame, printed);
     if (!number) return;
     snprintf(text, sizeof text, "%s%zu", frame->name, number);
     frame->name = smoe_frame_keep(frame, text);
@@ -262,25 +251,28 @@ static void add_outputs(smoe_result *result, const logits_apart *o) {
 }
 
 /* Compares b, the argument of this number, with the first; number 0: there are only two. */
-static int compare(smoe_result *result, comparison *c, const side *a, const side *b, size_t number,
+static int compare(smoe_result *result, const side *a, const side *b, size_t number,
                    const smoe_options *options, smoe_err *err) {
     smoe_run_difference first;
     smoe_weights_difference weights;
     logits_apart outputs;
-    bool records = a->metrics && b->metrics;
-    smoe_runs_compare_json(&c->settings, "settings", "Settings", a->spec, b->spec);
-    smoe_runs_compare_json(&c->environment, "environment", "Environment", a->env, b->env);
+    bool records = a->metrics && b->metrics, known = a->env && b->env;
     if (records && smoe_runs_compare_records(&first, a->metrics, b->metrics, err)) return -1;
-    if (records) smoe_runs_compare_metrics(&c->metrics, &a->curves, &b->curves);
     smoe_runs_compare_weights(&weights, a->file, b->file);
     if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
     smoe_result_facts(result, {"a", .text = a->arg, .heading = "a"},
                       {"b", .text = b->arg, .heading = "b"});
-    add_table(result, "settings", &c->settings, b->arg, number, true);
-    add_table(result, "environment", &c->environment, b->arg, number, a->env && b->env);
+    smoe_frame *frame = smoe_result_frame(result, "settings", true);
+    smoe_runs_compare_json(frame, "settings", "Settings", a->spec, b->spec);
+    end_table(result, frame, b->arg, number, true);
+    frame = smoe_result_frame(result, "environment", known);
+    smoe_runs_compare_json(frame, "environment", "Environment", a->env, b->env);
+    end_table(result, frame, b->arg, number, known);
     if (records) {
         add_records(result, &first);
-        add_table(result, "metrics", &c->metrics, b->arg, number, true);
+        frame = smoe_result_frame(result, "metrics", true);
+        smoe_runs_compare_metrics(frame, &a->curves, &b->curves);
+        end_table(result, frame, b->arg, number, true);
     } else {
         smoe_result_facts(result, {"records", .number = NAN}, {"metrics", .number = NAN});
     }
@@ -402,9 +394,7 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
 
 int cmd_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED side *sides = smoe_alloc(options->args, sizeof *sides);
-    SMOE_FREED comparison *c = smoe_alloc(options->args, sizeof *c);
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
-    SMOE_FREED_BY(smoe_frame_free) smoe_frame seeds = {0};
     int status = smoe_cmd_no_run(options, err);
     if (!status)
         status = smoe_cmd_targets("compare.html settings.csv environment.csv metrics.csv seeds.csv "
@@ -413,18 +403,14 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
     for (size_t i = 1; i < options->args && !status; i++)
-        status = compare(smoe_result_part(&result, "comparisons"), &c[i], &sides[0], &sides[i],
+        status = compare(smoe_result_part(&result, "comparisons"), &sides[0], &sides[i],
                          options->args > 2 ? i : 0, options, err);
-    if (!status) compare_seeds(&seeds, sides, options->args);
-    if (!status) smoe_result_frame(&result, "seeds", &seeds, true);
+    if (!status) compare_seeds(smoe_result_frame(&result, "seeds", true), sides, options->args);
     if (!status)
         status = smoe_cmd_emit_anyway(
             &result, options->out ? write_page(&result, sides, options, err) : 0, options, err);
     if (!status && options->out)
         smoe_heading_files(options, options->out, "compare.html", "its tables");
-    for (size_t i = 0; i < options->args; i++) {
-        comparison_free(&c[i]);
-        side_free(&sides[i]);
-    }
+    for (size_t i = 0; i < options->args; i++) side_free(&sides[i]);
     return status;
 }

@@ -448,11 +448,12 @@ static void add_left_out(smoe_result *result, const data_job *job, const smoe_fr
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
-                       smoe_err *err) {
+static int write_files(const data_job *job, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     bool drawn = false;
-    for (size_t i = 0; i < 3; i++) smoe_result_frame(&tables, NULL, &frame[i], false);
+    data_add_classes(smoe_result_frame(&tables, NULL, false), job, true);
+    near_frame(smoe_result_frame(&tables, NULL, false), job);
+    left_out_frame(smoe_result_frame(&tables, NULL, false), job);
     if (smoe_result_csv(&tables, options->out, err) ||
         smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
         return -1;
@@ -470,30 +471,29 @@ static int write_files(const data_job *job, const smoe_options *options, const s
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int data_show(const data_job *job, const smoe_options *options, smoe_err *err) {
-    smoe_frame frame[3] = {{0}};
     smoe_result result = {0};
     const smoe_dataset *set = job->split[0].set;
     const char *source = smoe_sources[job->spec.data.source].name;
-    data_add_classes(&frame[0], job, options->verbose);
-    near_frame(&frame[1], job);
-    left_out_frame(&frame[2], job);
     smoe_result_facts(&result, {"path", .text = options->arg[0]}, {"source", .text = source},
                       {"image_size", .number = job->spec.data.image_size});
     smoe_result_line(&result, NULL, "%s: %s, %zu class%s", options->arg[0], source,
                      smoe_dataset_classes(set), SMOE_ES(smoe_dataset_classes(set)));
     smoe_frame *splits = smoe_result_table(&result, NULL, NULL);
     for (size_t k = 0; k < job->splits; k++) add_split(&result, splits, &job->split[k]);
-    for (size_t i = 0; i < 3; i++) smoe_result_frame(&result, frame[i].name, &frame[i], i == 0);
-    if (frame[0].hidden) smoe_result_line(&result, NULL, "-v shows all classes");
+    smoe_frame *classes = smoe_result_frame(&result, "classes", true);
+    smoe_frame *near = smoe_result_frame(&result, "near_duplicates", false);
+    smoe_frame *left_out = smoe_result_frame(&result, "left_out", false);
+    data_add_classes(classes, job, options->verbose);
+    near_frame(near, job);
+    left_out_frame(left_out, job);
+    if (classes->hidden) smoe_result_line(&result, NULL, "-v shows all classes");
     add_pixels(&result, job);
-    add_near(&result, job, &frame[1]);
+    add_near(&result, job, near);
     add_others(&result, set);
     add_remarks(&result, job);
-    add_left_out(&result, job, &frame[2]);
-    int status = smoe_cmd_emit(&result, options, err);
-    if (!status && options->out) status = write_files(job, options, frame, err);
-    for (size_t i = 0; i < 3; i++) smoe_frame_free(&frame[i]);
-    return status;
+    add_left_out(&result, job, left_out);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
+    return options->out ? write_files(job, options, err) : 0;
 }
 
 /* Whether training would take each split with data.on_error skip. */

@@ -127,20 +127,15 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
 /* -o: classes, confusion and calibration; --predictions: the images. */
 static int write_scores(const collector *c, const smoe_loaded *l, const smoe_options *options,
                         smoe_err *err) {
-    SMOE_FREED_BY(smoe_frame_free) smoe_frame classes = {0};
-    SMOE_FREED_BY(smoe_frame_free) smoe_frame confusion = {0};
-    SMOE_FREED_BY(smoe_frame_free) smoe_frame bins = {0};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame images = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     if (options->out) {
-        smoe_scores_classes(&classes, c->prediction, l->set);
-        smoe_scores_confusion(&confusion, c->prediction, l->set, l->path);
-        smoe_scores_bins(&bins, c->prediction, c->images);
-        smoe_result_frame(&tables, NULL, &classes, false);
-        smoe_result_frame(&tables, NULL, &confusion, false);
-        smoe_result_frame(&tables, NULL, &bins, false);
+        smoe_scores_classes(smoe_result_frame(&tables, NULL, false), c->prediction, l->set);
+        smoe_frame *confusion = smoe_result_frame(&tables, NULL, false);
+        smoe_scores_confusion(confusion, c->prediction, l->set, l->path);
+        smoe_scores_bins(smoe_result_frame(&tables, NULL, false), c->prediction, c->images);
         if (smoe_result_csv(&tables, options->out, err) ||
-            draw_confusion(&confusion, c->classes, options, err))
+            draw_confusion(confusion, c->classes, options, err))
             return -1;
     }
     if (!options->predictions) return 0;

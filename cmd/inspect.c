@@ -358,7 +358,8 @@ static int inspect_write(const inspect_job *job, smoe_err *err) {
 
 static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
     const smoe_frame *all = job->all;
-    smoe_result result = {0}, *tables;
+    smoe_result result = {0};
+    json_auto_t *tables = json_object();
     for (size_t i = 0; i < all->rows; i++)
         add_run(all->rows > 1 ? smoe_result_part(&result, "runs") : &result, job, i);
     for (size_t i = 0; i < all->rows; i++)
@@ -366,10 +367,10 @@ static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
                          text_in(all, i, "checkpoint"), number_in(all, i, "images"),
                          SMOE_S(number_in(all, i, "images")), text_in(all, i, "split"),
                          text_in(all, i, "router"));
-    tables = smoe_result_object(&result, "tables");
     for (size_t i = 0; i < job->frames; i++)
         if (job->frame[i].rows)
-            smoe_result_frame(tables, job->frame[i].name, &job->frame[i], false);
+            json_object_set_new(tables, job->frame[i].name, smoe_frame_json(&job->frame[i]));
+    smoe_result_members(smoe_result_object(&result, "tables"), tables);
     add_means(&result, job);
     add_more(&result, job);
     return smoe_cmd_emit_anyway(&result, status, job->options, err);

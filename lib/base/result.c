@@ -70,12 +70,17 @@ void smoe_result_longer(smoe_result *result, char *fresh) {
     item->text = smoe_text_format("%s%s", before, more);
 }
 
+static smoe_frame *add_table(smoe_result *result, smoe_item_kind kind, const char *key,
+                             bool printed) {
+    smoe_item *item = add_item(result, kind, key);
+    item->printed = printed;
+    return item->table = smoe_alloc(1, sizeof *item->table);
+}
+
 smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name) {
-    smoe_item *item = add_item(result, SMOE_ITEM_TABLE, key);
-    item->table = smoe_alloc(1, sizeof *item->table);
-    smoe_frame_init(item->table, NULL, NULL, NULL, NULL);
-    item->table->name = smoe_frame_keep(item->table, name);
-    return item->table;
+    smoe_frame *table = add_table(result, SMOE_ITEM_TABLE, key, true);
+    table->name = smoe_frame_keep(table, name);
+    return table;
 }
 
 smoe_frame *smoe_result_records(smoe_result *result, const char *key) {
@@ -84,11 +89,8 @@ smoe_frame *smoe_result_records(smoe_result *result, const char *key) {
     return frame;
 }
 
-void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame,
-                       bool printed) {
-    smoe_item *item = add_item(result, SMOE_ITEM_FRAME, key);
-    item->frame = frame;
-    item->printed = printed;
+smoe_frame *smoe_result_frame(smoe_result *result, const char *key, bool printed) {
+    return add_table(result, SMOE_ITEM_FRAME, key, printed);
 }
 
 smoe_result *smoe_result_part(smoe_result *result, const char *key) {
@@ -107,7 +109,6 @@ int smoe_result_check(const smoe_result *result, smoe_err *err) {
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
         if (item->table && smoe_frame_check(item->table, err)) return -1;
-        if (item->frame && smoe_frame_check(item->frame, err)) return -1;
         if (item->part && smoe_result_check(item->part, err)) return -1;
     }
     return 0;
@@ -127,7 +128,7 @@ static void add_json(json_t *object, const smoe_item *item) {
     else if (item->kind == SMOE_ITEM_TABLE && item->table->rows && item->key)
         json_object_set_new(object, item->key, smoe_frame_records(item->table));
     else if (item->kind == SMOE_ITEM_FRAME && item->key)
-        json_object_set_new(object, item->key, smoe_frame_json(item->frame));
+        json_object_set_new(object, item->key, smoe_frame_json(item->table));
     else if (item->kind == SMOE_ITEM_PART && !item->key)
         json_object_update_new(object, smoe_result_json(item->part));
     else if (item->kind == SMOE_ITEM_PART && list)
@@ -158,11 +159,11 @@ json_t *smoe_result_json(const smoe_result *result) {
 int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) {
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
-        const smoe_frame *frame = item->table ? item->table : item->frame;
+        const smoe_frame *frame = item->table;
         if (item->part && smoe_result_csv(item->part, dir, err)) return -1;
         if (!frame || !frame->name) continue;
         SMOE_FREED char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
-        bool none = item->table && !frame->rows;
+        bool none = item->kind == SMOE_ITEM_TABLE && !frame->rows;
         if (none ? smoe_file_remove(path, err) : smoe_frame_csv(frame, path, err)) return -1;
     }
     return 0;

@@ -52,9 +52,9 @@ smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *
 /* The same of a table that is in JSON alone. */
 smoe_frame *smoe_result_records(smoe_result *result, const char *key);
 
-/* A frame that outlives the result. In JSON it is smoe_frame_json, key NULL: it is not
- * there; it is not printed unless `printed` is set. */
-void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame, bool printed);
+/* The same of a table that is smoe_frame_json in JSON, there and as a file also without rows; it is
+ * not printed unless `printed` is set. */
+smoe_frame *smoe_result_frame(smoe_result *result, const char *key, bool printed);
 
 /* A result within it: an object of the list `key` in JSON; key NULL: its members are those of the
  * whole; "": the whole JSON is the list. */
@@ -97,11 +97,10 @@ typedef struct smoe_item {
     char *key; /* in JSON; of a LINE its label */
     smoe_column fact;
     smoe_datum datum;
-    char *heading; /* of a FACT, or NULL */
-    char *text;    /* of a FACT, of a LINE */
-    json_t *value; /* VALUE; NULL: a list that parts are added to */
-    smoe_frame *table;
-    const smoe_frame *frame;
-    bool printed;      /* FRAME */
+    char *heading;     /* of a FACT, or NULL */
+    char *text;        /* of a FACT, of a LINE */
+    json_t *value;     /* VALUE; NULL: a list that parts are added to */
+    smoe_frame *table; /* TABLE, FRAME */
+    bool printed;      /* such a table */
     smoe_result *part; /* PART, OBJECT */
 } smoe_item;

@@ -199,7 +199,7 @@ static void print_items(const smoe_result *result, FILE *out, const smoe_paper *
     }
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
-        const smoe_frame *frame = item->table ? item->table : item->printed ? item->frame : NULL;
+        const smoe_frame *frame = item->printed ? item->table : NULL;
         bool line = item->kind == SMOE_ITEM_LINE || label_of(item);
         if (item->kind == SMOE_ITEM_OBJECT) continue;
         if (item->part) print_items(item->part, out, paper, last);

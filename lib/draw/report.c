@@ -133,7 +133,7 @@ static void report_collect(smoe_report *report, const smoe_result *result) {
     smoe_report_fact *found = (smoe_report_fact *)report->found;
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
-        const smoe_frame *frame = item->table ? item->table : item->frame;
+        const smoe_frame *frame = item->table;
         const char *term = item->kind == SMOE_ITEM_LINE ? item->key : item->heading;
         if (frame && frame->rows) {
             SMOE_APPEND(frames, report->frame_count) = *frame;
