@@ -58,8 +58,8 @@ int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
                            smoe_image *work, smoe_image_header *header, smoe_err *err);
 uint64_t smoe_binary_grid_contents(const smoe_dataset *set, uint64_t i);
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
-#define SMOE_BINARY_GRID_SOURCE(opens)                                                     \
-    {                                                                                      \
-        .open = opens, .image = smoe_binary_grid_image, .label = smoe_dataset_table_label, \
-        .contents = smoe_binary_grid_contents, .image_name = smoe_binary_grid_image_name   \
+#define SMOE_BINARY_GRID_SOURCE(opens)                                                         \
+    {                                                                                          \
+        .open = opens, .image = smoe_binary_grid_image, .contents = smoe_binary_grid_contents, \
+        .image_name = smoe_binary_grid_image_name                                              \
     }

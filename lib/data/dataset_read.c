@@ -29,8 +29,11 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
 
 static size_t dataset_label_of(const smoe_dataset *set, uint64_t i, real *multi) {
     uint64_t place = smoe_dataset_place(set, i);
-    return set->label ? smoe_dataset_table_label(set, place, multi)
-                      : set->type->label(set, place, multi);
+    if (!set->label) return set->type->label(set, place, multi);
+    bool several = multi && set->more;
+    for (size_t k = several ? set->more_at[place] : 0; several && k < set->more_at[place + 1]; k++)
+        multi[set->more[k]] = 1;
+    return set->label[place];
 }
 
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {

@@ -40,13 +40,6 @@ void smoe_dataset_remark(smoe_dataset *set, char *fresh) {
     set->report.remark[set->report.remarks++] = smoe_alloc_text_in(&set->memory, text);
 }
 
-size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
-    for (size_t k = set->more ? set->more_at[i] : 0; multi && set->more && k < set->more_at[i + 1];
-         k++)
-        multi[set->more[k]] = 1;
-    return set->label[i];
-}
-
 void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class,
                               const size_t *at) {
     bool several = false;

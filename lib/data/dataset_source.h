@@ -22,9 +22,9 @@ typedef struct smoe_source_type {
     int (*paint)(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
                  smoe_err *err);
 
-    /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
-     * sources draw the label of each image independently: it must not be possible to predict it
-     * from i. */
+    /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. NULL where
+     * the set has a table of labels. Generated sources draw the label of each image independently:
+     * it must not be possible to predict it from i. */
     size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
 
     /* What image i shows, in words; NULL where the source has no captions. */
@@ -126,9 +126,6 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order);
 
 /* ---- for sources ----------------------------------------------------------------------------- */
-
-/* The label of sources that keep a table of labels. */
-size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
 
 /* Gives the set the labels of n images: the classes of image i are class[at[i] .. at[i + 1]), the
  * main one first; those of an image without any are class 0. Both are copied. */

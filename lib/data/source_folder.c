@@ -212,7 +212,6 @@ static void folder_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_folder = {
     .open = folder_open,
     .image = folder_image,
-    .label = smoe_dataset_table_label,
     .contents = folder_contents,
     .image_name = folder_image_name,
     .close = folder_close,

@@ -467,7 +467,6 @@ static void webdataset_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_webdataset = {
     .open = webdataset_open,
     .image = webdataset_image,
-    .label = smoe_dataset_table_label,
     .caption = webdataset_caption,
     .contents = webdataset_contents,
     .image_name = webdataset_name,
