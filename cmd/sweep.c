@@ -450,7 +450,7 @@ static int set_wishes(smoe_sweep *sweep, bool standard, const smoe_options *opti
     if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
-    if (options->cells && smoe_choose_trials(sweep, options->cells, "--cells", err)) return -1;
+    if (options->cells && smoe_choose_trials(sweep, options->cells, err)) return -1;
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;

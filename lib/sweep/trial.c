@@ -216,7 +216,7 @@ static bool choose_number(const char **at, unsigned long long *to) {
 }
 
 /* Takes the trials of one part of the list, "17" or "17-20". */
-static int choose_part(smoe_sweep *sweep, const char *part, const char *from, smoe_err *err) {
+static int choose_part(smoe_sweep *sweep, const char *part, smoe_err *err) {
     unsigned long long first = 0, last;
     const char *at = part;
     bool good = choose_number(&at, &first), begins = false, ends = false;
@@ -227,9 +227,9 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
     }
     if (!good || *at || first > last)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: '%s': expected the numbers of cells, as 3,17-20; --dry-run and "
+                         "--cells: '%s': expected the numbers of cells, as 3,17-20; --dry-run and "
                          "--status list them",
-                         from, part);
+                         part);
     for (size_t i = 0; i < sweep->trials; i++) {
         unsigned long long n = smoe_trial_number(&sweep->trial[i]);
         if (n < first || n > last) continue;
@@ -239,15 +239,15 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
     }
     if (begins && ends) return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s: '%s': %s has no cell %llu; --dry-run and --status list its cells", from,
+                     "--cells: '%s': %s has no cell %llu; --dry-run and --status list its cells",
                      part, sweep->name, begins ? last : first);
 }
 
-int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
+int smoe_choose_trials(smoe_sweep *sweep, const char *list, smoe_err *err) {
     SMOE_FREED char *copy = smoe_alloc_text(list);
     for (size_t i = 0; i < sweep->trials; i++) sweep->trial[i].left_out = true;
     for (char *rest = copy, *part; (part = strsep(&rest, ","));)
-        if (choose_part(sweep, part, from, err)) return -1;
+        if (choose_part(sweep, part, err)) return -1;
     return 0;
 }
 

@@ -57,11 +57,9 @@ size_t smoe_trial_number(const smoe_trial *trial);
 /* The hash of a trial's settings, key by key. */
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
 
-/* Leaves out every trial whose number, with which its name begins, is not in the list, as
- * "3,17-20"; `from` names the list in messages. SMOE_USAGE: a part of the list is no number or
- * range, or there is no such trial. */
-int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from,
-                       smoe_err *err) SMOE_MUST_CHECK;
+/* --cells: leaves out every trial whose number, with which its name begins, is not in the list, as
+ * "3,17-20". SMOE_USAGE: a part of the list is no number or range, or there is no such trial. */
+int smoe_choose_trials(smoe_sweep *sweep, const char *list, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The number of trials in a state; those that are left out count if `all`. */
 size_t smoe_trial_count(const smoe_sweep *sweep, smoe_trial_state state, bool all);
