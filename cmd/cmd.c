@@ -12,14 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
-    fflush(stdout);
-    for (const char *line = err->text; *line;) {
-        size_t length = strcspn(line, "\n");
-        fprintf(stderr, "smoe%s%s: %.*s\n", command ? " " : "", command ? command->name : "",
-                (int)length, line);
-        line += length + (line[length] == '\n');
+void smoe_cmd_lines(FILE *out, const char *before, const char *text) {
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        fprintf(out, "%s%.*s\n", before, (int)length, text);
+        text += length + (text[length] == '\n');
     }
+}
+
+void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
+    SMOE_FREED char *before =
+        smoe_text_format("smoe%s%s: ", command ? " " : "", command ? command->name : "");
+    fflush(stdout);
+    smoe_cmd_lines(stderr, before, err->text);
 }
 
 int smoe_cmd_taken(const smoe_options *options, smoe_err *err) {

@@ -15,6 +15,9 @@
 #include "commands.def"
 #undef COMMAND
 
+/* Text line by line, each after `before`. */
+void smoe_cmd_lines(FILE *out, const char *before, const char *text);
+
 /* Every line of err on stderr, after "smoe COMMAND: "; command may be NULL. */
 void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 

@@ -61,15 +61,6 @@ static void list_commands(FILE *out) {
         list_entry(smoe_commands[i].name, smoe_commands[i].summary, NAME, out);
 }
 
-/* Text line by line, each after `before`. */
-static void indent(const char *text, const char *before, FILE *out) {
-    while (*text) {
-        size_t length = strcspn(text, "\n");
-        fprintf(out, "%s%.*s\n", before, (int)length, text);
-        text += length + (text[length] == '\n');
-    }
-}
-
 void smoe_options_help(const smoe_command *command, FILE *out) {
     if (!command) {
         list_commands(out);
@@ -80,7 +71,7 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
     fprintf(out, "Usage: smoe %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
             command->arguments);
     fprintf(out, "%c%s.\n\nExamples:\n", command->summary[0] - 'a' + 'A', command->summary + 1);
-    indent(command->examples, "  ", out);
+    smoe_cmd_lines(out, "  ", command->examples);
     list_options(command, out);
     if (strstr(command->arguments, "SPEC.yaml"))
         fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
