@@ -2,6 +2,7 @@
  * nothing; the speed of a model is measured by smoe bench. */
 #include "cmd.h"
 #include "base/module.h"
+#include "base/process.h"
 #include "bench/bench.h"
 #include "math/blas.h"
 #include "math/kernels.h"
@@ -32,13 +33,9 @@ static void doctor_add(findings *f, const char *name, const char *advice, char *
 }
 
 /* The first line of a small file, "" where there is none. */
-static const char *doctor_line_of(const char *path, char *buf, size_t size) {
-    FILE *in = fopen(path, "re");
-    buf[0] = '\0';
-    if (in && !fgets(buf, (int)size, in)) buf[0] = '\0';
-    if (in) fclose(in);
+static void doctor_line_of(const char *path, char *buf, size_t size) {
+    smoe_process_read(path, buf, size);
     buf[strcspn(buf, "\n")] = '\0';
-    return buf;
 }
 
 /* ---- processor ------------------------------------------------------------------------------- */

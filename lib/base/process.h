@@ -1,9 +1,14 @@
-/* Processes, told apart from those of other machines and of other times. */
+/* Processes, told apart from those of other machines and of other times; and the small files in
+ * which the kernel tells about them and the machine. */
 #pragma once
 
 #include "base/base.h"
 
 #include <sys/types.h>
+
+/* The text of such a file, as far as there is room for it; "" where it cannot be read. Returns
+ * buf. */
+const char *smoe_process_read(const char *path, char *buf, size_t size);
 
 /* What identifies this start of this machine, as far as process ids mean the same there. */
 enum { SMOE_PROCESS_PLACE = 160 };

@@ -1,5 +1,6 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
+#include "base/process.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "math/blas.h"
@@ -424,11 +425,10 @@ double smoe_estimate_memory(void) {
     static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), limit;
-    for (size_t i = 0; i < SMOE_COUNT(limits); i++) {
-        FILE *in = fopen(limits[i], "re");
-        if (in && fscanf(in, "%lf", &limit) == 1 && limit < memory) memory = limit;
-        if (in) fclose(in);
-    }
+    char text[64];
+    for (size_t i = 0; i < SMOE_COUNT(limits); i++)
+        if (sscanf(smoe_process_read(limits[i], text, sizeof text), "%lf", &limit) == 1)
+            memory = fmin(memory, limit);
     return memory;
 }
 

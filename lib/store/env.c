@@ -1,6 +1,7 @@
 /* The environment of a run, as far as it can change its numbers or its speed. See env.h. */
 #include "store/env.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -20,19 +21,11 @@
 
 /* The first "model name" of /proc/cpuinfo. */
 static const char *cpu_model(char *buf, size_t size) {
-    snprintf(buf, size, "unknown");
-    FILE *in = fopen("/proc/cpuinfo", "re");
-    char line[512];
-    while (in && fgets(line, sizeof line, in)) {
-        if (strncmp(line, "model name", 10)) continue;
-        char *value = strchr(line, ':');
-        if (!value) continue;
-        value += 1 + strspn(value + 1, " \t");
-        value[strcspn(value, "\n")] = '\0';
-        snprintf(buf, size, "%s", value);
-        break;
-    }
-    if (in) fclose(in);
+    char text[4096];
+    smoe_process_read("/proc/cpuinfo", text, sizeof text);
+    const char *name = strstr(text, "\nmodel name"), *value = name ? strchr(name, ':') : NULL;
+    if (value) value += 1 + strspn(value + 1, " \t");
+    snprintf(buf, size, "%.*s", value ? (int)strcspn(value, "\n") : 7, value ? value : "unknown");
     return buf;
 }
 
