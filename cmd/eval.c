@@ -9,8 +9,6 @@
 #include "train/scores.h"
 #include "train/superclasses.h"
 
-#include <sys/stat.h>
-
 /*
  * The predictions of the model for each image, in data-set order; logits and labels may be left
  * out.

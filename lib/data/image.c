@@ -33,7 +33,7 @@ int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *s
     smoe_scan_begin(scan);
 #pragma omp parallel
     {
-        smoe_image image = {0}, work = {0};
+        SMOE_FREED_BY(smoe_image_free) smoe_image image = {0}, work = {0};
 #pragma omp for schedule(dynamic, 16)
         for (size_t i = 0; i < n; i++) {
             smoe_err mine = {0};
@@ -46,8 +46,6 @@ int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *s
                 if (err) *err = mine;
             }
         }
-        smoe_image_free(&image);
-        smoe_image_free(&work);
     }
     return smoe_scan_end(scan, failed < n ? -1 : 0);
 }

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
