@@ -151,13 +151,28 @@ typedef struct wanted {
     bool verify;
 } wanted;
 
+/* Of the weights of a checkpoint in a folder, the path of their moving average, where it is there;
+ * fresh. */
+static char *average_of(const char *path) {
+    SMOE_FREED char *beside = smoe_file_beside(path, SMOE_CHECKPOINT_AVERAGE);
+    return smoe_alloc_text(smoe_shards_there(beside) ? beside : path);
+}
+
 /* Opens the file that is wanted, in one attempt; its path is fresh, NULL where there is none. */
 static int locate_look(const wanted *w, smoe_safetensors **file, char **path, smoe_err *err) {
-    *path = model_path(w->arg, w->which, err);
-    if (!*path) return -1;
+    const char *weights = w->choice.weights;
+    SMOE_FREED char *found = model_path(w->arg, w->which, err);
+    if (!found) return -1;
+    bool within = strcmp(found, w->arg) != 0, average = weights && !strcmp(weights, "ema");
+    *path = within && average ? average_of(found) : smoe_alloc_text(found);
     if (!smoe_text_ends(*path, SMOE_SHARDS_INDEX) && of_another_kind(*path, err)) return -1;
-    /* A run has its averages in another file. */
-    const char *weights = strcmp(*path, w->arg) ? NULL : w->choice.weights;
+    /* A checkpoint has its average in another file. */
+    if (within && smoe_text_ends(*path, "/" SMOE_CHECKPOINT_AVERAGE)) {
+        if (weights && !average)
+            return smoe_fail(err, SMOE_USAGE, "%s: is an average, not what --weights %s asks for",
+                             *path, weights);
+        weights = NULL;
+    }
     if (smoe_safetensors_peek_of(file, *path, weights, err)) return -1;
     smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
     return w->verify ? smoe_safetensors_verify(*file, err) : 0;
@@ -187,8 +202,6 @@ int smoe_run_model(smoe_safetensors **file, const char *arg, const char *which,
                    const smoe_file_choice *choice, smoe_err *err) {
     wanted w = {.arg = arg, .which = which, .verify = true};
     if (choice) w.choice = *choice;
-    bool average = w.choice.weights && !strcmp(w.choice.weights, "ema");
-    if (average && (!which || !strcmp(which, "latest"))) w.which = "ema";
     return look_again(&w, file, err);
 }
 

@@ -103,8 +103,8 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 int smoe_run_locate(smoe_safetensors **file, const char *arg, const char *which,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same, and the file is verified. `choice`: what the user says of a file of another program;
- * "ema" of a run is the same as `which`; NULL: nothing. */
+/* The same, and the file is verified. `choice`: what the user says of a file of another
+ * program; "ema" of a checkpoint of this program is its moving average; NULL: nothing. */
 int smoe_run_model(smoe_safetensors **file, const char *arg, const char *which,
                    const smoe_file_choice *choice, smoe_err *err) SMOE_MUST_CHECK;
 

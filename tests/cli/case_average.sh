@@ -24,6 +24,18 @@ same "$(loss run/ckpt/step_00000016/ema.safetensors)" "$(sed -n '/"step": *16,.*
     fail "step 16"
 same "$(loss run --which ema)" "$(loss run)" && fail "the average is the last weights"
 status 0 smoe train tiny.yaml -q --init run/ckpt/latest/ema.safetensors train.steps=4 train.schedule.cooldown=0 -o next >/dev/null
+# --weights ema takes the average of whatever checkpoint is chosen, by name, by folder or to start from.
+same "$(loss run --weights ema)" "$(loss run --which ema)" || fail "--weights ema"
+for step in 4 16; do
+    want=$(loss run/ckpt/step_000000$(printf %02d $step)/ema.safetensors)
+    same "$(loss run --weights ema --which step_$step)" "$want" || fail "--weights ema of step $step: $(loss run --weights ema --which step_$step), not $want"
+    same "$(loss run/ckpt/step_000000$(printf %02d $step) --weights ema)" "$want" || fail "--weights ema of the folder of step $step"
+done
+status 2 smoe eval run --which ema --weights raw 2>err
+grep -q 'run/ckpt/step_00000024/ema.safetensors: is an average, not what --weights raw asks for' err || fail "$(cat err)"
+same "$(loss run --which latest --weights raw)" "$(loss run)" || fail "--weights raw"
+status 2 smoe eval plain --weights ema --which step_20 2>err
+grep -q 'plain/ckpt/step_00000020/model.safetensors: it has no averaged weights, which --weights ema asks for' err || fail "$(cat err)"
 # Missing, damaged, or of another step.
 status 3 smoe eval plain --which ema 2>err
 grep -q 'plain: the run has no checkpoint ema' err || fail "$(cat err)"
