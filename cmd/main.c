@@ -49,12 +49,12 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
-/* Another checkpoint than the latest can be chosen only where one of the arguments is a run. What
- * is not there is left to the command. */
+/* Another checkpoint than the latest can be chosen only where one of the arguments is a run. If the
+ * first one is not there, the command says so; others may be files to be written. */
 static int check_which(const smoe_options *options, smoe_err *err) {
     if (!options->which || !strcmp(options->which, "latest")) return 0;
     for (size_t i = 0; i < options->args; i++)
-        if (access(options->arg[i], F_OK) || smoe_file_holds(options->arg[i], "spec.yaml"))
+        if ((!i && access(options->arg[i], F_OK)) || smoe_file_holds(options->arg[i], "spec.yaml"))
             return 0;
     return smoe_fail(err, SMOE_USAGE, "--which %s: has no effect: %s is not a run", options->which,
                      options->args ? options->arg[0] : "nothing");
