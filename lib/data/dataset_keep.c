@@ -175,6 +175,10 @@ static bool has_names(char *const *name, size_t count) {
     return false;
 }
 
+bool smoe_dataset_has_names(const smoe_dataset *set) {
+    return has_names(set->class_name, set->named);
+}
+
 /* A table of labels where the source computes them. */
 static void make_table(smoe_dataset *set) {
     if (set->label) return;

@@ -48,6 +48,24 @@ static void remark_on_several(smoe_dataset *set, smoe_loss loss) {
                                set->path);
 }
 
+/* Texts of classes need their names. */
+static void remark_on_zeroshot(smoe_dataset *set, const smoe_spec *spec) {
+    const smoe_prompts *prompts = &spec->eval.zeroshot;
+    const char *where = set->path ? set->path : set->name;
+    if (!prompts->count || strcmp(set->split, spec->eval.split) != 0) return;
+    if (set->classes < 2)
+        smoe_dataset_remark_on(set,
+                               "eval.zeroshot has no effect, because %s has no classes: top-1 "
+                               "accuracy is the text recall at 1",
+                               where);
+    else if (!smoe_dataset_has_names(set))
+        smoe_dataset_remark_on(set,
+                               "eval.zeroshot: the classes of %s are numbers without names, so the "
+                               "texts of classes contain these numbers; names in its cls files or "
+                               "in a table (data.labels) make texts that mean something",
+                               where);
+}
+
 /* ---- sets that are opened again -------------------------------------------------------------- */
 
 enum { KEPT = sizeof((smoe_datasets *)0)->set / sizeof(smoe_dataset *) };
@@ -176,6 +194,7 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
               check_excluded(set, spec, err) || settle_classes(set, spec, err);
     if (!bad) remark_on_several(set, spec->train.loss);
+    if (!bad) remark_on_zeroshot(set, spec);
     set->scan = NULL;
     if (smoe_scan_end(scan, bad)) {
         close_set(set);

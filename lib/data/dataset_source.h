@@ -156,6 +156,9 @@ const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_
 #define smoe_dataset_remark_on(set, ...) smoe_dataset_remark(set, smoe_text_format(__VA_ARGS__))
 void smoe_dataset_remark(smoe_dataset *set, char *fresh);
 
+/* Whether the classes have names, and not only their numbers. */
+bool smoe_dataset_has_names(const smoe_dataset *set);
+
 /* The number of images of a generated split: for training its limit, or endless images with
  * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at
  * most data.limit. */

@@ -26,6 +26,17 @@ same_run buffer buffers
 [ "$(timeless whole)" != "$(timeless buffer)" ] || fail "a buffer changes nothing"
 status 0 smoe eval whole >out
 grep -q '^images  *30$' out || fail "of an evaluation: $(cat out)"
+# Without classes, or with numbers for them, zero-shot classification means something else, and a remark says so; with names not.
+status 0 smoe eval whole 'eval.zeroshot=a photo of a {}' >out 2>err
+grep -q 'eval.zeroshot has no effect, because .* has no classes: top-1 accuracy is the text recall at 1$' err || fail "no classes: $(cat err)"
+for names in '0 1' 'cat dog'; do
+    for n in $(seq -w 0 119); do set -- $names && shift $((1$n % 2)) && echo "$1" >shard/0$n.cls; done
+    for part in 0 1 2 3; do (cd shard && tar -cf "../data/c-0$part.tar" $(ls | sed -n "$((part * 120 + 1)),$((part * 120 + 120))p")); done
+    status 0 smoe eval whole data.path='data/c-{00..03}.tar' 'eval.zeroshot=a photo of a {}' >out 2>"err.${names%% *}"
+done
+grep -q 'eval.zeroshot: the classes of .* are numbers without names' err.0 || fail "numbers: $(cat err.0)"
+! grep -q zeroshot err.cat || fail "names: $(cat err.cat)"
+rm shard/*.cls
 # Three captions per image: one is drawn in each pass, beside the augmentation of the image, and retrieval counts any of them.
 for key in shard/*.txt; do
     n=${key#shard/}
