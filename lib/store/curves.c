@@ -85,14 +85,18 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
     return 0;
 }
 
-/* The runs of a folder: itself, or those in it and the cells of sweeps in it. */
-static int curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
+/* The runs of a folder: itself, or those in it and the cells of sweeps in it. `other`: it is there,
+ * and has no place for runs, such as the folder of a report. */
+static int curves_runs(char ***runs, size_t *count, const char *dir, bool *other, smoe_err *err) {
+    *other = false;
     if (smoe_file_holds(dir, "metrics.jsonl")) {
         SMOE_APPEND(*runs, *count) = smoe_alloc_text(dir);
         return 0;
     }
-    if (add_runs(runs, count, dir, true, err)) return -1;
+    if (smoe_file_is_folder(dir) && add_runs(runs, count, dir, true, err)) return -1;
     if (*count || smoe_file_holds(dir, "cells.jsonl")) return 0;
+    *other = !access(dir, F_OK);
+    if (!*other) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
     return smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
 }
 
@@ -176,14 +180,30 @@ static void follow_lose(smoe_followed *run, const smoe_err *why) {
     snprintf(run->status, sizeof run->status, "lost");
 }
 
+/* Whether a run of the folder is among those. */
+static bool follow_had(const smoe_follow *f, const char *dir) {
+    size_t length = strlen(dir);
+    for (size_t i = 0; i < f->runs; i++) {
+        const char *run = f->run[i].dir;
+        if (!strncmp(run, dir, length) && (!run[length] || run[length] == '/')) return true;
+    }
+    return false;
+}
+
 int smoe_follow_read(smoe_follow *f, char *const *dir, size_t dirs, bool strict, smoe_err *err) {
     SMOE_FREED_BY(smoe_follow_free) smoe_follow before = *f;
+    smoe_err left_out = {0};
     *f = (smoe_follow){0};
     for (size_t i = 0; i < dirs; i++) {
         char **runs = NULL;
         size_t count = 0;
+        bool other;
         smoe_err why = {0};
-        int lost = curves_runs(&runs, &count, dir[i], &why);
+        int lost = curves_runs(&runs, &count, dir[i], &other, &why);
+        if (other && dirs > 1 && !follow_had(&before, dir[i])) {
+            left_out = why;
+            continue;
+        }
         if (lost) follow_lose(follow_add(f, dir[i]), &why);
         for (size_t k = 0; k < count && !(lost && strict); k++) {
             lost = follow_run(f, &before, runs[k], &why);
@@ -192,7 +212,7 @@ int smoe_follow_read(smoe_follow *f, char *const *dir, size_t dirs, bool strict,
         smoe_texts_free(runs, count);
         if (lost && strict) return *err = why, -1;
     }
-    return 0;
+    return strict && !f->runs && left_out.code ? (*err = left_out, -1) : 0;
 }
 
 void smoe_follow_free(smoe_follow *f) {

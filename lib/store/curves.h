@@ -53,7 +53,8 @@ typedef struct smoe_follow {
 
 /* The current runs of folders, by name: a folder itself, or the runs and the cells of sweeps in it.
  * Files that have not changed since the last call are not read again. A run that cannot be read, or
- * a folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}. */
+ * a folder that is neither, is lost; if `strict`, an error. Among several folders, those that are
+ * there and are neither are left out, unless all are. `follow` begins as {0}. */
 int smoe_follow_read(smoe_follow *follow, char *const *dir, size_t dirs, bool strict,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_follow_free(smoe_follow *follow);

@@ -52,6 +52,16 @@ mkdir nothing
 status 3 smoe watch nothing 2>err
 grep -q '^smoe watch: nothing: neither a run nor a sweep' err || fail "$(cat err)"
 status 3 smoe serve nothing 2>err
+# Of several arguments, as runs/*, those that are no runs are left out; one that is not there, and nothing but such ones, are refused.
+echo >note.md
+status 0 smoe watch run note.md nothing dated --once >out
+[ "$(wc -l <out)" -eq 3 ] && grep -q '^dated ' out || fail "a report among runs: $(cat out)"
+status 3 smoe watch note.md nothing 2>err
+grep -q '^smoe watch: nothing: neither a run nor a sweep' err || fail "of none: $(cat err)"
+status 3 smoe watch note.md 2>err
+grep -q '^smoe watch: note.md: neither a run nor a sweep' err || fail "a file: $(cat err)"
+status 3 smoe watch run absent 2>err
+grep -q '^smoe watch: absent: No such file or directory' err || fail "absent: $(cat err)"
 
 # q ends the view, and not the run; keys are not shown, and afterwards they are
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
