@@ -499,14 +499,14 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
 /* Whether training would take each split with data.on_error skip. */
 static int check_skipped(const data_job *job, smoe_err *err) {
     for (size_t k = 0; k < job->splits; k++) {
-        size_t left = smoe_dataset_found(job->split[k].set)->left_out;
-        size_t all = left + smoe_dataset_images(job->split[k].set);
-        if (left * SMOE_LEFT_MOST > all)
-            return smoe_fail(err, SMOE_DATA,
-                             "%zu of %zu images of %s cannot be used, more than one of %d: "
-                             "training refuses them, even with data.on_error=skip; "
-                             "data.exclude takes the list of them that -o DIR writes, exclude.txt",
-                             left, all, job->split[k].name, SMOE_LEFT_MOST);
+        const smoe_dataset_report *found = smoe_dataset_found(job->split[k].set);
+        size_t left = found->left_out, all = left + smoe_dataset_images(job->split[k].set);
+        if (left * SMOE_LEFT_MOST <= all) continue;
+        SMOE_FREED char *remedy = smoe_dataset_remedy(found);
+        return smoe_fail(err, SMOE_DATA,
+                         "%zu of %zu images of %s cannot be used, more than one of %d: "
+                         "training refuses them, even with data.on_error=skip; %s",
+                         left, all, job->split[k].name, SMOE_LEFT_MOST, remedy);
     }
     return 0;
 }

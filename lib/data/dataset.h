@@ -108,6 +108,8 @@ typedef struct smoe_dataset_report {
     smoe_others others;
 } smoe_dataset_report;
 const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set);
+/* What to do if too many are left out; to be freed. */
+char *smoe_dataset_remedy(const smoe_dataset_report *report);
 /* Whether a remark is one of them. */
 bool smoe_dataset_remarked(const smoe_dataset *set, const char *remark);
 

@@ -50,6 +50,22 @@ static void leave_out(smoe_dataset *set, size_t i, const smoe_err *why) {
     smoe_dataset_leave_out(set, why);
 }
 
+char *smoe_dataset_remedy(const smoe_dataset_report *r) {
+    size_t others = r->left_out - r->damaged;
+    if (!others)
+        return smoe_text_format("data.exclude takes the list of them that smoe data -o DIR writes, "
+                                "exclude.txt");
+    const char *them = others == 1 ? "it" : "them";
+    if (!r->damaged)
+        return smoe_text_format("data.exclude cannot name %s: correct %s, or take %s out of the "
+                                "data",
+                                them, them, them);
+    return smoe_text_format("data.exclude takes the list of the %zu damaged image%s that smoe data "
+                            "-o DIR writes, exclude.txt; correct the %zu other%s, or take %s out "
+                            "of the data",
+                            r->damaged, SMOE_S(r->damaged), others, SMOE_S(others), them);
+}
+
 int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     const size_t n = set->images;
     SMOE_FREED bool *keep = smoe_alloc(n, sizeof *keep);
@@ -68,11 +84,11 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     free(all.why);
     if (status || (set->tolerant && set->images)) return status;
     if (set->report.left_out * SMOE_LEFT_MOST <= set->report.left_out + set->images) return 0;
+    SMOE_FREED char *remedy = smoe_dataset_remedy(&set->report);
     return smoe_fail(err, SMOE_DATA,
-                     "%s: %zu of %zu images cannot be used, more than one of %d: %s; "
-                     "data.exclude leaves out more, by a list that smoe data -o DIR writes",
-                     set->path, set->report.left_out, set->report.left_out + set->images,
-                     SMOE_LEFT_MOST, set->report.left[0]);
+                     "%s: %zu of %zu images cannot be used, more than one of %d: %s; %s", set->path,
+                     set->report.left_out, set->report.left_out + set->images, SMOE_LEFT_MOST,
+                     set->report.left[0], remedy);
 }
 
 /* ---- data.exclude ---------------------------------------------------------------------------- */

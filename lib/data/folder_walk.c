@@ -14,6 +14,8 @@
 
 #include <ctype.h>
 
+static const char SKIPPING[] = "data.on_error=skip leaves out what cannot be used";
+
 typedef smoe_folder_image image;
 typedef smoe_folder_listing listing;
 
@@ -176,7 +178,8 @@ static int foreign(listing *l, const smoe_member *member, size_t split, const ch
     if (l->folder->labels) return 0; /* its own file may be there */
     smoe_fail(&why, SMOE_DATA, "unexpected file: %s", problem);
     smoe_folder_prefix(l->set, member->name, &why);
-    if (split == l->wanted) return smoe_dataset_refuse(l->set, &why, err);
+    if (split == l->wanted && !smoe_dataset_refuse(l->set, &why, err)) return 0;
+    if (split == l->wanted) return smoe_fail_more(err, SMOE_DATA, "%s", SKIPPING);
     if (!l->foreign.code && l->set->data.on_error != SMOE_ON_ERROR_SKIP) l->foreign = why;
     return 0;
 }
@@ -253,7 +256,7 @@ static int list_problem(listing *l, const smoe_member *member, const parts *p, s
     bool other = p->split == LOOSE && !member->folder && !smoe_decode_is_image(member->name);
     if (!l->collect[p->split] || other) return 0;
     if (!smoe_dataset_refuse(l->set, member->problem, err)) return 0;
-    return smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out what cannot be used");
+    return smoe_fail_more(err, SMOE_DATA, "%s", SKIPPING);
 }
 
 static int list_member(void *user, const smoe_member *member, smoe_err *err) {
