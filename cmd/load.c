@@ -37,7 +37,16 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
     *err = (smoe_err){0};
     if (smoe_implied_refuse(l->file, err)) return -1;
     SMOE_FREED char *text = smoe_implied_spec(l->file);
-    const char *onnx = options->onnx ? options->arg[1] : NULL;
+    const char *name = options->command->name;
+    /* The arguments that --spec would be for: all models of a soup, and the file of ONNX. */
+    bool all = !strcmp(name, "soup") || options->onnx;
+    SMOE_FREED char *args = smoe_alloc_text(arg);
+    const char *alone = options->outputs ? "outputs" : options->experts ? "experts" : NULL;
+    if (alone) /* --spec does not go with it */
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s has no spec; --%s needs a model that smoe train or smoe soup wrote, "
+                         "as from smoe train --init",
+                         l->path, alone);
     if (!text || options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "%s has no spec; describe the model with --spec SPEC.yaml", l->path);
@@ -46,8 +55,13 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                    "%s has no spec. Its tensors imply the one above: write it to a file, "
                    "complete it, and run:",
                    l->path);
-    return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s %s%s--spec SPEC.yaml",
-                          options->command->name, arg, onnx ? onnx : "", onnx ? " --onnx " : "");
+    for (size_t i = 1; all && i < options->args; i++) {
+        char *longer = smoe_text_format("%s %s", args, options->arg[i]);
+        free(args);
+        args = longer;
+    }
+    return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s%s --spec SPEC.yaml", name, args,
+                          options->onnx ? " --onnx" : "");
 }
 
 static void say_implied(const smoe_loaded *l) {

@@ -7,6 +7,15 @@ cp vit.safetensors own.safetensors && other vit.safetensors
 # The spec that the shapes imply describes the model, once its data is named.
 status 2 smoe eval vit.safetensors >implied.yaml 2>err
 grep -q 'vit.safetensors has no spec. Its tensors imply the one above' err && grep -q 'smoe eval vit.safetensors --spec SPEC.yaml$' err || fail "$(cat err)"
+# The command that is named can be run: with all models of a soup, and only with options that go together.
+status 2 smoe soup vit.safetensors own.safetensors >/dev/null 2>err
+grep -q '^smoe soup: smoe soup vit.safetensors own.safetensors --spec SPEC.yaml$' err || fail "of a soup: $(cat err)"
+status 2 smoe convert vit.safetensors vit.onnx --onnx >/dev/null 2>err
+grep -q '^smoe convert: smoe convert vit.safetensors vit.onnx --onnx --spec SPEC.yaml$' err || fail "of ONNX: $(cat err)"
+status 2 smoe compare vit.safetensors own.safetensors --outputs >out 2>err
+grep -q 'vit.safetensors has no spec; --outputs needs a model that smoe train or smoe soup wrote' err && ! grep -q . out || fail "of outputs: $(cat out err)"
+status 2 smoe convert vit.safetensors few.safetensors --experts 1 >out 2>err
+grep -q 'vit.safetensors has no spec; --experts needs a model that smoe train or smoe soup wrote' err && ! grep -q . out || fail "of experts: $(cat out err)"
 for line in 'width: 16' 'depth: 2' 'head: token  # a guess: not in the file' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
     grep -qx "  $line" implied.yaml || fail "not implied: $line: $(cat implied.yaml)"
 done
