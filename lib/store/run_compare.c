@@ -126,10 +126,8 @@ void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *tit
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static bool same_shape(const smoe_tensor *a, const smoe_tensor *b) {
-    if (a->ndim != b->ndim || a->dtype > SMOE_DTYPE_F64 || b->dtype > SMOE_DTYPE_F64) return false;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->dim[i] != b->dim[i]) return false;
-    return true;
+    return a->ndim == b->ndim && a->dtype <= SMOE_DTYPE_F64 && b->dtype <= SMOE_DTYPE_F64 &&
+           !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim);
 }
 
 /* The largest difference of an element; NAN counts as the largest of all. */

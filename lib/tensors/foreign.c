@@ -120,8 +120,8 @@ static int shape(target *t, smoe_err *err) {
             return smoe_fail(err, SMOE_DATA, "tensor %s: it has %d ax%s", p->name, p->ndim,
                              p->ndim == 1 ? "is" : "es");
         bool same = !k || (ndim == t->ndim && p->bytes == t->part[0]->bytes &&
-                           !strcmp(p->type, t->part[0]->type));
-        for (int i = 1; k && same && i < ndim; i++) same = dim[i] == t->dim[i];
+                           !strcmp(p->type, t->part[0]->type) &&
+                           !memcmp(dim + 1, t->dim + 1, (DIMS - 1) * sizeof *dim));
         if (!same)
             return smoe_fail(err, SMOE_DATA, "tensor %s: shape or type differ from those of %s",
                              p->name, t->part[0]->name);
@@ -134,6 +134,12 @@ static int shape(target *t, smoe_err *err) {
         for (int i = 0; i < ndim; i++) bytes *= dim[i];
         t->size += bytes;
     }
+    return 0;
+}
+
+static int find_shapes(targets *all, smoe_err *err) {
+    for (size_t i = 0; i < all->count; i++)
+        if (shape(&all->target[i], err)) return -1;
     return 0;
 }
 
@@ -187,9 +193,7 @@ static int fold_scale(targets *all, FILE *note, smoe_err *err) {
     all->count = kept;
     all->changed = true;
     fputs("; layer scale is folded into attn.proj and mlp.fc2", note);
-    for (size_t i = 0; i < all->count; i++)
-        if (all->target[i].scale && shape(&all->target[i], err)) return -1;
-    return 0;
+    return find_shapes(all, err);
 }
 
 /* Whether this is the weight of a linear layer of the model, and the name of its bias. One with a
@@ -372,12 +376,6 @@ static int unstack(smoe_foreign_file *f, smoe_err *err) {
     for (size_t i = 0; i < f->pieces; i++)
         if (f->piece[i].type) f->piece[kept++] = f->piece[i];
     f->pieces = kept;
-    return 0;
-}
-
-static int find_shapes(targets *all, smoe_err *err) {
-    for (size_t i = 0; i < all->count; i++)
-        if (shape(&all->target[i], err)) return -1;
     return 0;
 }
 

@@ -244,13 +244,6 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
     return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
-static bool has_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
-    if (t->ndim != ndim) return false;
-    for (int i = 0; i < ndim; i++)
-        if (t->dim[i] != dim[i]) return false;
-    return true;
-}
-
 int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, const char *name,
                         smoe_init_source source, smoe_err *err) {
     const smoe_tensor *t = source.tensor;
@@ -278,7 +271,7 @@ int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, cons
                               "give it with --grid ROWSxCOLUMNS, as in --grid 14x14",
                               path, t->name, t->dim[1]);
     }
-    if (!has_shape(t, ndim, dim + axis))
+    if (t->ndim != ndim || memcmp(t->dim, dim + axis, (size_t)ndim * sizeof *dim) != 0)
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
                               smoe_shape_text(have, t->ndim, t->dim),
                               smoe_shape_text(want, ndim, dim + axis));
@@ -426,14 +419,11 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
 /* ---- whether it is the whole model ----------------------------------------------------------- */
 
 /* Parts of a model by the beginnings of their names. */
-static bool begins(const char *name, const char *const *part, size_t parts) {
-    for (size_t i = 0; i < parts; i++)
-        if (!strncmp(name, part[i], strlen(part[i]))) return true;
-    return false;
+static bool begins(const char *name, const char *const *part) {
+    while (*part && strncmp(name, *part, strlen(*part)) != 0) part++;
+    return *part;
 }
-#define BEGINS(name, ...)                            \
-    begins(name, (const char *const[]){__VA_ARGS__}, \
-           sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+#define BEGINS(name, ...) begins(name, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Routers are exchanged; new slots have new vectors. */
 static bool is_router(const char *name) {

@@ -37,24 +37,21 @@ struct smoe_safetensors {
 static const struct {
     const char *name;
     unsigned bits;
-    smoe_dtype dtype;
 } types[] = {
-    {"F32", 32, SMOE_DTYPE_F32},          {"F16", 16, SMOE_DTYPE_F16},
-    {"BF16", 16, SMOE_DTYPE_BF16},        {"F64", 64, SMOE_DTYPE_F64},
-    {"I64", 64, SMOE_DTYPE_I64},          {"U8", 8, SMOE_DTYPE_U8},
-    {"BOOL", 8, SMOE_DTYPE_OTHER},        {"I8", 8, SMOE_DTYPE_OTHER},
-    {"I16", 16, SMOE_DTYPE_OTHER},        {"U16", 16, SMOE_DTYPE_OTHER},
-    {"I32", 32, SMOE_DTYPE_OTHER},        {"U32", 32, SMOE_DTYPE_OTHER},
-    {"U64", 64, SMOE_DTYPE_OTHER},        {"C64", 64, SMOE_DTYPE_OTHER},
-    {"F8_E5M2", 8, SMOE_DTYPE_OTHER},     {"F8_E4M3", 8, SMOE_DTYPE_OTHER},
-    {"F8_E5M2FNUZ", 8, SMOE_DTYPE_OTHER}, {"F8_E4M3FNUZ", 8, SMOE_DTYPE_OTHER},
-    {"F8_E8M0", 8, SMOE_DTYPE_OTHER},     {"F6_E2M3", 6, SMOE_DTYPE_OTHER},
-    {"F6_E3M2", 6, SMOE_DTYPE_OTHER},     {"F4", 4, SMOE_DTYPE_OTHER},
+    {"F32", 32},    {"F16", 16},        {"BF16", 16},       {"F64", 64},    {"I64", 64},
+    {"U8", 8},      {"BOOL", 8},        {"I8", 8},          {"I16", 16},    {"U16", 16},
+    {"I32", 32},    {"U32", 32},        {"U64", 64},        {"C64", 64},    {"F8_E5M2", 8},
+    {"F8_E4M3", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E8M0", 8}, {"F6_E2M3", 6},
+    {"F6_E3M2", 6}, {"F4", 4},
 };
 enum { TYPES = SMOE_COUNT(types) };
 
 size_t smoe_dtype_bytes(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;
+}
+
+static smoe_dtype dtype_of(size_t type) {
+    return type < SMOE_DTYPE_OTHER ? (smoe_dtype)type : SMOE_DTYPE_OTHER;
 }
 
 /* The place of a type, by its word; TYPES: it is none. */
@@ -143,7 +140,7 @@ static int entry_read(span *s, const char *key, const json_t *value, size_t data
     size_t i = type_of(type);
     if (i == TYPES)
         return smoe_fail(err, SMOE_DATA, "unknown dtype %s", safetensors_show(&word, type));
-    s->tensor.dtype = types[i].dtype;
+    s->tensor.dtype = dtype_of(i);
     s->tensor.type = types[i].name;
     if (shape_read(&s->tensor, json_object_get(value, "shape"), err)) return -1;
     return span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, err);
@@ -301,7 +298,7 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
         *t = tensors[i];
         t->name = smoe_alloc_in(&file->names, strlen(t->name) + 1, 1);
         strcpy((char *)t->name, tensors[i].name);
-        t->dtype = types[type].dtype;
+        t->dtype = dtype_of(type);
         t->type = types[type].name;
         t->size = 1;
         for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k];
@@ -347,14 +344,10 @@ bool smoe_safetensors_has_digest(const smoe_safetensors *file) {
            smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
 }
 
-static int verify_parts(const smoe_safetensors *file, smoe_err *err) {
+int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     for (size_t i = 0; i < file->parts; i++)
         if (smoe_safetensors_verify(file->part[i], err)) return -1;
-    return 0;
-}
-
-int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
-    if (file->parts) return verify_parts(file, err);
+    if (file->parts) return 0;
     const char *want = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_DIGEST),
                *end = file->bytes + file->size;
     if (!smoe_safetensors_has_digest(file)) return 0;

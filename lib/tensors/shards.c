@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char ENDING[] = ".safetensors";
@@ -111,20 +110,13 @@ static int rename_tensors(smoe_safetensors **result, const char *weights, smoe_e
 
 /* Maps a file; one that is empty is not mapped. */
 static int map_file(void **map, size_t *size, const char *path, smoe_err *err) {
-    struct stat there;
-    int status = -1, fd = smoe_file_open(path, O_RDONLY, err);
+    int fd = smoe_file_open(path, O_RDONLY, err);
     if (fd < 0) return -1;
-    if (fstat(fd, &there)) {
-        smoe_fail_errno(err, SMOE_DATA, "%s: cannot open", path);
-    } else {
-        *size = (size_t)there.st_size;
-        if (*size) *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-        status = *size && *map == MAP_FAILED
-                     ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot map %zu bytes", path, *size)
-                     : 0;
-    }
+    *size = (size_t)lseek(fd, 0, SEEK_END); /* of a regular file */
+    if (*size) *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
-    return status;
+    if (!*size || *map != MAP_FAILED) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot map %zu bytes", path, *size);
 }
 
 /* Opens a file as it is; *foreign if it is none of safetensors, but was made into one; `part`: of
