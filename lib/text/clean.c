@@ -116,14 +116,13 @@ static bool unescape(points *p, bool closed) {
 /* ---- what ftfy repairs ----------------------------------------------------------------------- */
 
 static const struct {
-    ucs4_t from;
-    const char *to;
-} ligatures[] = {{0x132, "IJ"},         {0x133, "ij"},  {0x149, "\xca\xbcn"}, {0x1f1, "DZ"},
-                 {0x1f2, "Dz"},         {0x1f3, "dz"},  {0x1c4, "D\xc5\xbd"}, {0x1c5, "D\xc5\xbe"},
-                 {0x1c6, "d\xc5\xbe"},  {0x1c7, "LJ"},  {0x1c8, "Lj"},        {0x1c9, "lj"},
-                 {0x1ca, "NJ"},         {0x1cb, "Nj"},  {0x1cc, "nj"},        {0xfb00, "ff"},
-                 {0xfb01, "fi"},        {0xfb02, "fl"}, {0xfb03, "ffi"},      {0xfb04, "ffl"},
-                 {0xfb05, "\xc5\xbft"}, {0xfb06, "st"}};
+    ucs4_t from, to[MOST + 1];
+} ligatures[] = {{0x132, U"IJ"},      {0x133, U"ij"},  {0x149, U"\x2bcn"}, {0x1f1, U"DZ"},
+                 {0x1f2, U"Dz"},      {0x1f3, U"dz"},  {0x1c4, U"D\x17d"}, {0x1c5, U"D\x17e"},
+                 {0x1c6, U"d\x17e"},  {0x1c7, U"LJ"},  {0x1c8, U"Lj"},     {0x1c9, U"lj"},
+                 {0x1ca, U"NJ"},      {0x1cb, U"Nj"},  {0x1cc, U"nj"},     {0xfb00, U"ff"},
+                 {0xfb01, U"fi"},     {0xfb02, U"fl"}, {0xfb03, U"ffi"},   {0xfb04, U"ffl"},
+                 {0xfb05, U"\x17ft"}, {0xfb06, U"st"}};
 
 static ucs4_t quote(ucs4_t c) {
     if (c == 0x2bc || (c >= 0x2018 && c <= 0x201b)) return '\'';
@@ -143,9 +142,7 @@ static size_t repaired(ucs4_t out[MOST], ucs4_t c) {
     for (size_t i = 0; i < SMOE_COUNT(ligatures); i++)
         if (ligatures[i].from == c) {
             size_t n = 0;
-            for (const char *at = ligatures[i].to; *at;)
-                at += u8_strmbtouc(&out[n++], (const uint8_t *)at);
-            for (size_t k = 0; k < n; k++) out[k] = quote(out[k]);
+            for (; ligatures[i].to[n]; n++) out[n] = quote(ligatures[i].to[n]);
             return n;
         }
     size_t n = MOST;
@@ -236,10 +233,8 @@ char *smoe_clean_text(const char *text, bool canonical) {
     unescape(&p, false);
     unescape(&p, false);
     clean_tidy(&p, canonical);
-    SMOE_FREED uint8_t *utf8 = u32_to_u8(p.at, p.count, NULL, &bytes);
-    SMOE_FREED uint8_t *lower = utf8 ? u8_tolower(utf8, bytes, NULL, NULL, NULL, &letters) : NULL;
-    char *clean = smoe_alloc(letters + 1, 1);
-    if (lower) memcpy(clean, lower, letters);
+    SMOE_FREED uint8_t *utf8 = u32_to_u8(p.at, p.count + 1, NULL, &bytes); /* with the 0 */
+    uint8_t *lower = utf8 ? u8_tolower(utf8, bytes, NULL, NULL, NULL, &letters) : NULL;
     free(p.at);
-    return clean;
+    return lower ? (char *)lower : smoe_alloc_text("");
 }
