@@ -12,6 +12,7 @@ enum {
     PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */
     PANEL_HEIGHT = 290,
     HIGHEST = 600, /* so that all rows have their names */
+    WIDEST = 960,  /* so that the key has */
     NARROW = 288,  /* a panel on paper is no narrower, */
     SLENDER = 144, /* or, where there are many and no cells, than this */
     TALL = 9 * 96, /* a figure on paper that is higher has more panels side by side */
@@ -41,10 +42,17 @@ static size_t key_columns(size_t longest, size_t width, int font) {
     return columns ? columns : 1;
 }
 
+/* The letters that an entry of the key has room for, behind its line, in a figure that wide. */
+static size_t key_letters(size_t width, int font) {
+    return (size_t)(((double)width - 4.5 * font) / (LETTER * font));
+}
+
+/* On a screen a figure becomes wider where names would be cut. */
 static void lay_out_key(layout *l, const smoe_plot *plot) {
     size_t entries = 0, longest = 0;
     for (const smoe_mark *m; (m = smoe_plot_entry(plot, entries)); entries++)
         if (strlen(m->name) > longest) longest = strlen(m->name);
+    while (!l->paper && l->width < WIDEST && key_letters(l->width, l->font) < longest) l->width++;
     l->key_row = (size_t)l->font * 5 / 3;
     l->key_columns = key_columns(longest, l->width, l->font);
     if (l->key_columns > entries && entries) l->key_columns = entries;
@@ -472,6 +480,17 @@ static void put_head(FILE *out, const smoe_plot *plot, const layout *l) {
     fputc('\n', out);
 }
 
+/* A name in the key, its beginning where there is no room for all of it. */
+static void put_name(FILE *out, const char *name, const layout *l) {
+    char text[SMOE_PLOT_TEXT + 4];
+    size_t most = key_letters(l->width, l->font), end = strlen(name);
+    bool cut = end > most;
+    if (cut) end = most - 1;
+    while (cut && (name[end] & 0xC0) == 0x80) end--; /* not inside a character */
+    snprintf(text, sizeof text, "%.*s%s", (int)end, name, cut ? "\xe2\x80\xa6" : "");
+    smoe_gnuplot_text(out, text);
+}
+
 /* A plot of nothing, for its key. */
 static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
     if (!l->key) return;
@@ -485,7 +504,7 @@ static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
         fputs(i ? ", \\\n     NaN" : "plot [0:1][0:1] NaN", out);
         put_style(out, m);
         fputs(" title ", out);
-        smoe_gnuplot_text(out, m->name);
+        put_name(out, m->name, l);
     }
     fprintf(out,
             "\nset border 3 lc rgb '%s'\nset xtics nomirror\nset ytics nomirror\nset margins "

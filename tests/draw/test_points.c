@@ -55,6 +55,26 @@ static void test_height(void **state) {
     }
 }
 
+/* The figure becomes wider for a name that is longer, 7.44 pixels per letter; of one that is too
+ * long for the widest there is the beginning, which ends with a whole letter. */
+static void test_names(void **state) {
+    char name[241];
+    memset(name, 'n', sizeof name - 1);
+    name[99] = '\0';
+    char *text = script_of(name, NULL, 0, false, 1);
+    check_has(text, "size 798,");
+    check_has(text, "nnn0'");
+    free(text);
+    name[99] = 'n';
+    name[240] = '\0';
+    memcpy(name + 119, "\xc3\xa9", 2);
+    text = script_of(name, NULL, 0, false, 1);
+    check_has(text, "size 960,");
+    check_has(text, "nnn\xe2\x80\xa6'");
+    assert_null(strstr(text, "\xc3"));
+    free(text);
+}
+
 /* Lines with bars over numbers; points only over categories, whose names are ticks, slanted
  * where they have no room beside one another; a
  * logarithmic axis has space at its ends. */
@@ -101,8 +121,8 @@ static void test_shares(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_axes),
-                                       cmocka_unit_test(test_numbers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_axes), cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
