@@ -70,6 +70,11 @@ static double number_at(const smoe_frame *f, size_t row, const char *column) {
     return smoe_frame_number_at(f, row, smoe_frame_find(f, column));
 }
 
+static bool figures_has_column(const char *const *list, const char *column) {
+    while (*list && strcmp(*list, column)) list++;
+    return *list;
+}
+
 static bool is_text(const smoe_frame *f, const char *column) {
     return f->column[smoe_frame_find(f, column)].words;
 }
@@ -250,10 +255,12 @@ static smoe_mark *add_mark(const figure *g, smoe_panel *panel, size_t line, smoe
 }
 
 /* Each column has its own colour; lines that differ in a number have colours by its rank; the
- * columns of one line differ in dashes. */
+ * columns of one line differ in dashes, and so do lines whose colour has been used before. */
 static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
     const char *column = g->line[0] && !g->line[1] ? g->line[0] : NULL;
     bool number = column && !is_text(g->f, column);
+    size_t columns = 0;
+    while (g->entry->y[columns]) columns++;
     m->dash = g->lines ? k : 0;
     if (!g->lines)
         m->colour = (smoe_colour){SMOE_SERIES, (double)k};
@@ -262,7 +269,7 @@ static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
     else if (number && g->ordered > 1)
         m->colour = (smoe_colour){SMOE_ORDERED, (double)i / (double)(g->ordered - 1)};
     else
-        m->colour = (smoe_colour){SMOE_SERIES, (double)i};
+        m->colour = (smoe_colour){SMOE_SERIES, (double)i}, m->dash += i / SMOE_COLOURS * columns;
 }
 
 static void add_lines(const figure *g, smoe_panel *panel) {
@@ -371,7 +378,13 @@ static void set_axes(const figure *g, smoe_panel *panel) {
         return;
     }
     if (entry->zero) of_y.low = fmin(of_y.low, 0);
-    smoe_plot_range(&panel->y, of_y.low, of_y.high, of_y.whole, true);
+    bool metric = figures_has_column(g->panel, "metric");
+    if (smoe_metric_is_share(
+            metric ? smoe_frame_text_at(g->f, panel->row, smoe_frame_find(g->f, "metric"))
+                   : entry->y[0]))
+        smoe_plot_range_share(&panel->y, of_y.low, of_y.high);
+    else
+        smoe_plot_range(&panel->y, of_y.low, of_y.high, of_y.whole, true);
     if (entry->share) smoe_plot_range(&panel->y, 0, 1, false, false);
 }
 
@@ -449,11 +462,6 @@ static void set_scale(const figure *g, smoe_plot_scale *scale) {
 }
 
 /* ---- the plot -------------------------------------------------------------------------------- */
-
-static bool figures_has_column(const char *const *list, const char *column) {
-    while (*list && strcmp(*list, column)) list++;
-    return *list;
-}
 
 /* A panel with its marks; no panel if it has nothing to show. */
 static void add_panel(const figure *g, smoe_plot *plot, size_t row) {

@@ -47,7 +47,7 @@ function draw(figure, name) {
             at.value.push(drawn ? v : null);
             if (drawn) [low, high, steps] = [Math.min(low, v), Math.max(high, v), Math.max(steps, c.step[k])];
         });
-        marks.push({kind: 'line', name: run.run.split('/').pop(), colour: [colour(i), colour(i)], rows: [first, at.step.length - 1], same: [], x: 'step', y: ['value']});
+        marks.push({kind: 'line', name: run.run.split('/').pop(), colour: [colour(i), colour(i)], dash: Math.floor(i / colours.length), rows: [first, at.step.length - 1], same: [], x: 'step', y: ['value']});
     });
     if (low > high) return;
     if (low === high) [low, high] = low ? [low - Math.abs(low) / 2, high + Math.abs(high) / 2] : [-0.5, 0.5];

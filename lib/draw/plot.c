@@ -6,9 +6,9 @@
 /* By day and by night. Those of series are Okabe and Ito's, which are easy to distinguish, a little
  * darker by day and lighter by night, so that thin lines are visible. */
 static const unsigned ink[] = {0x1c2126, 0xe4e2dd};
-static const unsigned series[][2] = {{0x1f6fb2, 0x5ea9e0}, {0xc2571a, 0xee8d52},
-                                     {0x2d8a6b, 0x52c09a}, {0xa64f8f, 0xd890c4},
-                                     {0xb98a00, 0xe3b94a}, {0x5a9bc4, 0xa3d0ec}};
+static const unsigned series[SMOE_COLOURS][2] = {{0x1f6fb2, 0x5ea9e0}, {0xc2571a, 0xee8d52},
+                                                 {0x2d8a6b, 0x52c09a}, {0xa64f8f, 0xd890c4},
+                                                 {0xb98a00, 0xe3b94a}, {0x5a9bc4, 0xa3d0ec}};
 static const unsigned ordered[][2] = {
     {0x3f2c73, 0x7c6bc0}, {0x3f4b8c, 0x6f86cf}, {0x34688e, 0x5a9fcd}, {0x28838e, 0x49b3c0},
     {0x219a84, 0x4fc4a4}, {0x45a869, 0x79d184}, {0x7fae45, 0xb0d96a}, {0xbda428, 0xecdf6a}};
@@ -48,7 +48,7 @@ static unsigned on_ramp(double at, bool night) {
 const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]) {
     size_t i = colour.at > 0 ? (size_t)colour.at : 0;
     switch (colour.kind) {
-    case SMOE_SERIES: return palette_put(series[i % SMOE_COUNT(series)][night], buf);
+    case SMOE_SERIES: return palette_put(series[i % SMOE_COLOURS][night], buf);
     case SMOE_BAND: return palette_put(bands[i % SMOE_COUNT(bands)][night], buf);
     case SMOE_ORDERED: return palette_put(on_ramp(colour.at, night), buf);
     default: return palette_put(ink[night], buf);
@@ -137,6 +137,13 @@ void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, 
     axis->high = wide ? ceil(high / axis->step - 1e-9) * axis->step : high;
 }
 
+void smoe_plot_range_share(smoe_plot_axis *axis, double low, double high) {
+    double room = low == high ? fmax(fabs(high) / 20, 1e-3) : 0;
+    low = fmax(low - room, fmin(low, 0)); /* a share that is not one keeps its place */
+    high = fmin(high + room, fmax(high, 1));
+    smoe_plot_range(axis, low, high, false, true);
+}
+
 void smoe_plot_range_log(smoe_plot_axis *axis, double low, double high, int base) {
     axis->log = base;
     axis->low = low / 1.2;
@@ -163,6 +170,7 @@ void smoe_plot_add_point(smoe_mark *m, double x, double y, double half, bool sha
     double error = isfinite(half) ? half : 0, low = y - error, high = y + error;
     if (share) low = fmin(fmax(low, 0), y);
     if (share) high = fmax(fmin(high, 1), y);
+    m->share = share;
     SMOE_APPEND(m->point, m->points) = (smoe_plot_point){x, y, {low, high}};
 }
 
@@ -177,8 +185,9 @@ void smoe_plot_name(smoe_plot_axis *axis, double at, const char *name) {
 
 void smoe_plot_fit(smoe_panel *panel, int log) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
-    bool whole = true;
-    for (size_t i = 0; i < panel->marks; i++)
+    bool whole = true, share = true;
+    for (size_t i = 0; i < panel->marks; i++) {
+        share = share && panel->mark[i].share;
         for (size_t k = 0; k < panel->mark[i].points; k++) {
             const smoe_plot_point *p = &panel->mark[i].point[k];
             if (!isfinite(p->x) || !isfinite(p->y)) continue;
@@ -188,6 +197,7 @@ void smoe_plot_fit(smoe_panel *panel, int log) {
             y[1] = fmax(y[1], p->bar[1]);
             whole = whole && p->x == rint(p->x);
         }
+    }
     if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
     double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : fmax(1, fabs(x[0]) / 20);
     if (panel->x.ticks) {
@@ -197,7 +207,10 @@ void smoe_plot_fit(smoe_panel *panel, int log) {
         smoe_plot_range_log(&panel->x, x[0], x[1], log);
     else
         smoe_plot_range(&panel->x, x[0] - wide, x[1] + wide, whole, false);
-    smoe_plot_range(&panel->y, y[0], y[1], false, true);
+    if (share)
+        smoe_plot_range_share(&panel->y, y[0], y[1]);
+    else
+        smoe_plot_range(&panel->y, y[0], y[1], false, true);
 }
 
 void smoe_plot_level(smoe_panel *panel, double height) {

@@ -23,7 +23,10 @@ typedef struct smoe_colour {
     double at;
 } smoe_colour;
 
-enum { SMOE_COLOUR_TEXT = 8 }; /* bytes of "#1f6fb2" */
+enum {
+    SMOE_COLOURS = 6,    /* of series; then they begin again */
+    SMOE_COLOUR_TEXT = 8 /* bytes of "#1f6fb2" */
+};
 
 const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]);
 
@@ -84,6 +87,7 @@ typedef struct smoe_mark {
     const char *each;       /* a line for each value of this column; NULL: one line */
     smoe_plot_point *point; /* POINTS */
     size_t points;
+    bool share;  /* POINTS: their y are shares */
     bool joined; /* POINTS: by a line */
     bool bare;   /* POINTS: only that line, without symbols and bars */
 } smoe_mark;
@@ -147,6 +151,9 @@ bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r);
 
 /* Sets an axis to numbers from low to high, and its ticks; with `wide`, its ends are ticks. */
 void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, bool wide);
+
+/* The same for shares: the axis does not leave 0 to 1. */
+void smoe_plot_range_share(smoe_plot_axis *axis, double low, double high);
 
 /* The same for a logarithmic axis of a base, with room around its ends. */
 void smoe_plot_range_log(smoe_plot_axis *axis, double low, double high, int base);

@@ -44,7 +44,7 @@ function namedMarks(panels) {
 /* ---- sections ------------------------------------------------------------------------------- */
 
 function legend(panels) {
-    const items = namedMarks(panels).map(m => html('li', {}, html(m.dash ? 'i.dashed' : 'i', {style: `--colour:${shade(m.colour)}`}), m.name));
+    const items = namedMarks(panels).map(m => html('li', {}, html('i', {style: `border-top-color:${shade(m.colour)};border-top-style:${borders[m.dash % borders.length]}`}), m.name));
     return items.length ? html('ul.key', {}, ...items) : '';
 }
 
@@ -99,7 +99,7 @@ function svgOf({grid, fig, panels, table}) {
     for (const m of marks) {
         const room = 34 + 7 * m.name.length; /* about what its letters take */
         if (left && left + room > width) [left, top] = [0, top + line];
-        inner.append(svg('line', {class: m.dash ? 'line dashed' : 'line', x1: left, x2: left + 18, y1: top + 6, y2: top + 6, style: `stroke:${shade(m.colour)}`}),
+        inner.append(svg('line', {class: 'line', x1: left, x2: left + 18, y1: top + 6, y2: top + 6, style: `stroke:${shade(m.colour)}${broken(m)}`}),
             svg('text', {x: left + 24, y: top + 10}, m.name));
         left += room;
     }

@@ -49,6 +49,10 @@ let printing = false;
 /* A colour of a plot is [by day, by night]; paper is day. */
 const shade = colour => colour[dark.matches && !printing ? 1 : 0];
 
+/* How a line is broken, by its dash; in the key, a border. */
+const dashes = ['none', '3 4', '9 4', '9 3 2 3', '14 3'], borders = ['solid', 'dotted', 'dashed', 'double', 'ridge'];
+const broken = mark => `;stroke-dasharray:${dashes[mark.dash % dashes.length]}`;
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* The rows of a mark: those from first to last that have what the first has in some columns. */
@@ -159,7 +163,7 @@ function addBars(node, mark, points, x, y, box) {
 
 function addLine(node, mark, points, table, x, y) {
     const colour = shade(mark.colour), steps = mark.kind === 'steps' || mark.kind === 'histogram';
-    node.append(svg('path', {class: mark.dash ? 'line dashed' : mark.each ? 'line each' : 'line', style: `stroke:${colour}`,
+    node.append(svg('path', {class: mark.each ? 'line each' : 'line', style: `stroke:${colour}${broken(mark)}`,
         d: path(mark.kind === 'histogram' ? histogram(points) : points, x, y, steps, mark.each && table.at[mark.each])}));
     if (mark.error)
         for (const [px, py, row] of points) {

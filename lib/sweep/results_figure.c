@@ -292,7 +292,8 @@ static void add_front(const figure *f) {
     for (size_t g = 0; g < f->m->groups; g++)
         if (smoe_results_on_front(f->r, g, f->x_metric, f->metric))
             smoe_plot_add_point(line, place_of_group(f, g),
-                                smoe_measures_stats(f->m, g, f->metric).mean, 0, false);
+                                smoe_measures_stats(f->m, g, f->metric).mean, 0,
+                                smoe_metric_is_share(f->m->metric[f->metric]));
 }
 
 /* Sorts points by x within lines; the base of the axis, 0 where it is linear. Lines over categories

@@ -121,6 +121,34 @@ static void test_rows_between_others(void **state) {
     smoe_plot_free(&plot);
 }
 
+/* Of 14 runs no two lines have the same colour and dashes; the axis of accuracies that are all 1
+ * ends there. */
+static void test_many_runs(void **state) {
+    enum { RUNS = 14 };
+    smoe_frame f;
+    smoe_plot plot;
+    sample_tables_init(&f, "over_steps");
+    for (size_t i = 0; i < 2 * RUNS; i++) {
+        char run[2] = {(char)('a' + i / 2), '\0'};
+        smoe_frame_put(&f, {"run", .text = run}, {"step", .number = (double)(i % 2)},
+                       {"block", .number = NAN}, {"metric", .text = "precision_at_1"},
+                       {"value", .number = 1});
+    }
+    smoe_figure_plot(&plot, smoe_figure_find("over_steps"), &f, 1);
+    const smoe_panel *panel = plot.panel;
+    assert_int_equal(panel->marks, RUNS);
+    for (size_t m = 0; m < RUNS; m++)
+        for (size_t k = 0; k < m; k++) {
+            char a[SMOE_COLOUR_TEXT], b[SMOE_COLOUR_TEXT];
+            smoe_colour_text(panel->mark[m].colour, false, a);
+            smoe_colour_text(panel->mark[k].colour, false, b);
+            assert_true(strcmp(a, b) || panel->mark[m].dash != panel->mark[k].dash);
+        }
+    assert_true(panel->y.low < 1 && panel->y.high == 1);
+    smoe_plot_free(&plot);
+    smoe_frame_free(&f);
+}
+
 /* A lift of 1 is neutral, however large the largest value is. */
 static void test_scale(void **state) {
     smoe_plot plot;
@@ -191,6 +219,10 @@ static void test_ranges(void **state) {
     assert_true(axis.low == 4.75 && axis.high == 5.25);
     smoe_plot_range(&axis, 0, 0, false, false);
     assert_true(axis.low == -0.001 && axis.high == 0.001);
+    smoe_plot_range_share(&axis, 1, 1);
+    assert_true(axis.low < 1 && axis.high == 1);
+    smoe_plot_range_share(&axis, 0, 0);
+    assert_true(axis.low == 0 && axis.high > 0);
     smoe_plot_range_log(&axis, 1, 64, 2);
     assert_true(axis.log == 2 && axis.low < 1 && axis.high > 64 && axis.high < 128);
 }
@@ -455,6 +487,7 @@ int main(void) {
         cmocka_unit_test(test_table),
         unit_test_with(test_lines, sample_tables),
         unit_test_with(test_rows_between_others, sample_tables),
+        cmocka_unit_test(test_many_runs),
         unit_test_with(test_scale, sample_tables),
         unit_test_with(test_bars, sample_tables),
         unit_test_with(test_groups, sample_tables),

@@ -112,12 +112,18 @@ static void test_numbers(void **state) {
     free(text);
 }
 
-/* Bars of shares end at 0 and 1. */
+/* Bars of shares end at 0 and 1, and so does the axis of shares that are all 1. */
 static void test_shares(void **state) {
     char *text = script_of("a", NULL, 0, true, 1);
     check_has(text, "$line0 << END\n1 0.4 0 0.9\n2 0.6 0 1\nEND\n");
     check_has(text, "set yrange [0:1]\n");
     free(text);
+    smoe_panel panel = {0};
+    smoe_plot_add_point(smoe_plot_points(&panel), 1, 1, 0, true);
+    smoe_plot_fit(&panel, 0);
+    assert_true(panel.y.low < 1 && panel.y.high == 1);
+    free(panel.mark->point);
+    free(panel.mark);
 }
 
 int main(void) {
