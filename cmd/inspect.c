@@ -199,6 +199,7 @@ static int draw_overlays(const inspect_job *job, const smoe_sample *samples, siz
 static int inspect_draw(const inspect_job *job, smoe_err *err) {
     const smoe_options *options = job->options;
     size_t count = 0, kept, scripts, drawn;
+    if (!options->out) return 0;
     for (size_t i = 0; i < job->done; i++) count += job->run[i].images;
     SMOE_FREED smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
     count = 0;
@@ -353,7 +354,7 @@ static int inspect_write(const inspect_job *job, smoe_err *err) {
         (smoe_file_make_parents(options->dump_routing, err) ||
          smoe_inspect_dump(job->run->inspection, options->dump_routing, err)))
         return -1;
-    return options->out && (write_tables(job, err) || inspect_draw(job, err)) ? -1 : 0;
+    return options->out ? write_tables(job, err) : 0;
 }
 
 static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
@@ -426,8 +427,12 @@ static int inspect(inspect_job *job, smoe_err *err) {
     int status = inspect_all(job, err);
     if (status && !job->done) return -1;
     if (options->comm->rank) return status;
-    if (inspect_write(job, err)) status = -1;
-    if (inspect_show(job, status, err)) return -1;
+    bool stopped = status, written = !inspect_write(job, err);
+    if (!written || (!stopped && inspect_draw(job, err))) status = -1;
+    if (inspect_show(job, status, err)) status = -1;
+    /* after a request to stop what takes longest comes last */
+    if (stopped && written && (smoe_cmd_flush(err) || inspect_draw(job, err))) status = -1;
+    if (status) return -1;
     if (options->dump_routing) {
         smoe_result lines = {0};
         smoe_result_line(&lines, "files", "%s", options->dump_routing);

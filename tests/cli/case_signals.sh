@@ -135,6 +135,11 @@ grep -q '^inference ' out && grep -qE '^smoe bench: stopped on request after [0-
 shown smoe inspect hup usr data.limit=0 data.test_size=5000
 grep -q '^hup/ckpt/.* 5000 images of test' out && ! grep -q usr out && grep -qx 'smoe inspect: stopped on request after 1 of 2 runs' err ||
     fail "inspect: $(cat out err)"
+# the result comes before figures, which take longer
+mkdir fake && printf '#!/bin/sh\ncd "%s"; [ -s out ] && touch late || touch early\nexit 1\n' "$PWD" >fake/gnuplot && chmod +x fake/gnuplot
+PATH=$PWD/fake:$PATH shown smoe inspect hup usr data.limit=0 data.test_size=5000 -o half
+[ -e late ] && [ ! -e early ] && [ -s half/routing.csv ] && [ -s half/report.html ] && grep -qx 'smoe inspect: stopped on request after 1 of 2 runs' err ||
+    fail "inspect -o: $(ls half) $(cat out err)"
 shown smoe eval hup 'eval.fewshot={shots: [1, 5], seeds: 100}'
 grep -q '^loss ' out && ! grep -q fewshot out && grep -qx 'smoe eval: stopped on request before few-shot accuracy' err || fail "eval: $(cat out err)"
 shown smoe verify $(yes hup/ckpt/latest/model.safetensors | head -n 1000)
