@@ -388,16 +388,10 @@ static int write_sheet(sheet *sh, smoe_overlays *to, const char *name, smoe_err 
 
 static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
                        smoe_overlays *to, const char *name, smoe_err *err) {
-    const smoe_overlay_units *units = &to->units;
     SMOE_FREED_BY(sheet_free) sheet sh = {0};
     SMOE_FREED char *file = smoe_text_format("overlays/%s.png", name);
-    size_t chosen[CHOSEN], most = l->dispatch ? l->S : l->E;
-    for (size_t i = 0; units->unit && i < units->count; i++)
-        if (units->unit[i] >= most)
-            return smoe_fail(err, SMOE_USAGE, "blocks.%zu of %s has no %s %zu, only 0 .. %zu",
-                             l->block, s->run, l->dispatch ? "slot" : "expert", units->unit[i],
-                             most - 1);
-    sheet_open(&sh, s, l, picture, units, chosen);
+    size_t chosen[CHOSEN];
+    sheet_open(&sh, s, l, picture, &to->units, chosen);
     add_rows(to->frame, &sh, l->block, file);
     return write_sheet(&sh, to, name, err);
 }

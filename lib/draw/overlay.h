@@ -26,7 +26,7 @@ double smoe_overlay_effective(const float *w, size_t n, size_t step);
  * fewest effective tokens, then the four others that give most combine weight; of experts, the
  * eight that take the most tokens. Ties: the lower number first. */
 typedef struct smoe_overlay_units {
-    const size_t *unit; /* NULL: by rule */
+    const size_t *unit; /* that every layer has; NULL: by rule */
     size_t count;
 } smoe_overlay_units;
 

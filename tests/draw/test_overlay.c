@@ -267,25 +267,6 @@ static void test_choice(void **state) {
     drop(&s);
 }
 
-static void test_refused(void **state) {
-    const sample_tables *d = *state;
-    scratch s;
-    smoe_frame tiles;
-    size_t unit = 4;
-    smoe_err err = {0};
-    scratch_make(&s);
-    smoe_overlays_frame(&tiles);
-    smoe_overlays to = {.folder = s.dir, .units = {&unit, 1}, .frame = &tiles};
-    assert_int_equal(smoe_overlays_write(&to, d->sample, 1, &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "no slot 4, only 0 .. 3"));
-    unit = 2;
-    assert_int_equal(smoe_overlays_write(&to, d->sample + 2, 1, &err), -1);
-    assert_non_null(strstr(err.text, "no expert 2, only 0 .. 1"));
-    smoe_frame_free(&tiles);
-    scratch_remove(&s);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_png),
@@ -296,7 +277,6 @@ int main(void) {
         unit_test_with(test_rule, sample_tables),
         unit_test_with(test_figure, sample_tables),
         unit_test_with(test_choice, sample_tables),
-        unit_test_with(test_refused, sample_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
