@@ -392,7 +392,10 @@ static int walk_archive(opened *o, uint64_t size, const smoe_visitor *to, smoe_e
         struct archive_entry *entry;
         if ((status = smoe_scan_at(to->scan, 0, 0, "files found", err))) break;
         int code = archive_read_next_header(o->archive, &entry);
-        if (code == ARCHIVE_EOF) break;
+        if (code == ARCHIVE_EOF) {
+            if (to->unclosed && !o->gzip && !o->zip && o->next >= o->end) ++*to->unclosed;
+            break;
+        }
         if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY ||
             (code == ARCHIVE_WARN && pax_damaged(o)))
             status = archive_failed(o, NULL, err);

@@ -41,7 +41,8 @@ typedef struct smoe_member {
 typedef struct smoe_visitor {
     int (*visit)(void *user, const smoe_member *member, smoe_err *err);
     void *user;
-    smoe_scan *scan; /* of which the walk is a part, or NULL */
+    smoe_scan *scan;  /* of which the walk is a part, or NULL */
+    size_t *unclosed; /* counts plain tars that end without empty blocks; NULL: nobody asks */
 } smoe_visitor;
 
 /*

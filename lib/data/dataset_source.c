@@ -40,6 +40,14 @@ void smoe_dataset_remark(smoe_dataset *set, char *fresh) {
     set->report.remark[set->report.remarks++] = smoe_alloc_text_in(&set->memory, text);
 }
 
+void smoe_dataset_remark_unclosed(smoe_dataset *set, size_t tars, const char *first) {
+    SMOE_FREED char *more = smoe_text_format(" and %zu more", tars - 1);
+    smoe_dataset_remark_on(set,
+                           "%s%s: no empty blocks at the end of the tar: some programs write none, "
+                           "but one that was cut off between two files has none either",
+                           first, tars > 1 ? more : "");
+}
+
 void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class,
                               const size_t *at) {
     bool several = false;

@@ -178,6 +178,9 @@ int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, sm
 /* The class of image i of a generated split: uniform in [0, n), and independent of other images. */
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
 
+/* A remark on so many plain tars, `first` and others, that have no empty blocks at their end. */
+void smoe_dataset_remark_unclosed(smoe_dataset *set, size_t tars, const char *first);
+
 /* Copies class names; with NULL, they are the numbers 0 .. count-1. */
 void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count);
 

@@ -82,6 +82,7 @@ typedef struct smoe_folder_listing {
     size_t kept;                 /* bytes of images read on the way */
     uint32_t tar;                /* what is visited now lies in this tar, */
     int nested;                  /* and in so many that are files of the data set */
+    size_t unclosed;             /* tars without empty blocks at their end */
     size_t used;                 /* the split whose images are used, */
     bool parted;                 /* and whether only a part of them is, by data.holdout */
 } smoe_folder_listing;

@@ -328,7 +328,7 @@ static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
     l->nested++;
     int status = smoe_walk_tar(l->folder->tar[l->tar - 1], member->at,
                                member->handle ? member->size : UINT64_MAX,
-                               &(smoe_visitor){list_inside, &in, l->set->scan}, err);
+                               &(smoe_visitor){list_inside, &in, l->set->scan, &l->unclosed}, err);
     l->nested--;
     l->tar = outer;
     return status;
@@ -340,5 +340,8 @@ int smoe_folder_walk(listing *l, smoe_err *err) {
     if (l->set->data.holdout > 0) l->collect[TRAIN] = l->collect[LOOSE] = true;
     for (size_t k = 0; l->folder->labels && k < PLACES; k++) l->collect[k] = true;
     if (l->folder->kind == SMOE_PLACE_ARCHIVE) l->tar = folder_add_tar(l->folder, l->set->path);
-    return smoe_walk(l->set->path, &(smoe_visitor){list_member, l, l->set->scan}, err);
+    const smoe_visitor to = {list_member, l, l->set->scan, &l->unclosed};
+    if (smoe_walk(l->set->path, &to, err)) return -1;
+    if (l->unclosed) smoe_dataset_remark_unclosed(l->set, l->unclosed, *l->folder->tar);
+    return 0;
 }

@@ -296,7 +296,9 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
     if (m->size >= (s->label_field ? (size_t)JSON_BYTES : CLASS_TEXT))
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
     if (read_place(s, &bytes, s->open.shard, m->at, (size_t)m->size, err)) return -1;
-    if (!s->label_field) {
+    if (!s->label_field && strlen((char *)bytes) != m->size) {
+        smoe_fail(why, SMOE_DATA, "byte %zu is zero, so it is no text", strlen((char *)bytes));
+    } else if (!s->label_field) {
         (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
     } else {
         json_error_t bad;
@@ -350,14 +352,17 @@ static int take_member(void *user, const smoe_member *m, smoe_err *err) {
 }
 
 static int read_shards(store *s, smoe_scan *scan, smoe_err *err) {
-    const smoe_visitor to = {take_member, s, scan};
+    size_t unclosed = 0, first = 0;
+    const smoe_visitor to = {take_member, s, scan, &unclosed};
     s->fd = smoe_alloc(s->shards, sizeof *s->fd);
     for (size_t i = 0; i < s->shards; i++) s->fd[i] = smoe_place_open(s->shard[i], i);
     for (size_t i = 0; i < s->shards; i++) {
         s->open.shard = (uint32_t)i;
         if (smoe_walk_tar(s->shard[i], 0, UINT64_MAX, &to, err)) return -1;
+        if (!unclosed) first = i + 1;
         if (end_sample(s, err)) return -1;
     }
+    if (s->set && unclosed) smoe_dataset_remark_unclosed(s->set, unclosed, s->shard[first]);
     return 0;
 }
 

@@ -134,6 +134,12 @@ status 0 smoe eval accents-run --predictions folder.csv >folder.out 2>/dev/null
 status 0 smoe eval accents-run data.path=accents.tar --predictions archive.csv >archive.out 2>/dev/null
 cmp folder.out archive.out || fail "names with accents in an archive: $(cat archive.out)"
 [ "$(cut -d, -f3 folder.csv | sort | uniq -c)" = "$(cut -d, -f3 archive.csv | sort | uniq -c)" ] || fail "labels: $(cat archive.csv)"
+# cut between two members, a tar has no empty blocks at its end
+end=$(LC_ALL=C tar -tvRf accents.tar | sed -n 's/^block \([0-9]*\): .*Block of NULs.*/\1/p') && head -c $((512 * end)) accents.tar >cut.tar
+smoe data cut.tar >out 2>&1
+grep -q '^remark  train, test: .*cut.tar: no empty blocks at the end of the tar: ' out || fail "a tar without its end: $(cat out)"
+smoe data accents.tar >out 2>&1
+grep -q 'empty blocks' out && fail "a whole tar: $(cat out)"
 # and with one in lists of images and tables of labels
 printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.names
 status 0 smoe data accents data.exclude=composed.names >out 2>err

@@ -511,6 +511,10 @@ static void damaged_shards(void **state) {
     const datafile word[] = {{"a.png", png, size}, {"a.cls", " \n", 2}};
     write_shard(&s, "train.tar", word, 2);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "a: no class (cls)", NULL);
+    const datafile zero[] = {{"a.png", png, size}, {"a.cls", "ca\0t", 4}};
+    write_shard(&s, "train.tar", zero, 2);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a: byte 2 is zero, so it is no text (cls)",
+                      NULL);
     uint8_t *gzip = datafiles_gzip(whole, n, &size);
     scratch_write(path, gzip, size);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: at byte 0: gzip data", "gunzip",
@@ -518,6 +522,37 @@ static void damaged_shards(void **state) {
     free(gzip);
     scratch_write(path, "version https://git-lfs.github.com/spec/v1\n", 43);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a Git LFS pointer", NULL);
+    free(whole);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+/* A tar that is cut between two members is read, and differs from a whole one in what follows the
+ * last member: two empty blocks. */
+static void cut_between_members(void **state) {
+    shards s;
+    char path[SCRATCH_PATH];
+    size_t size, n;
+    uint8_t *png = picture(4, &size);
+    const datafile file[] = {
+        {"a.png", png, size}, {"a.cls", "0", 1}, {"b.png", png, size}, {"b.cls", "1", 1}};
+    size_t first = 3 * 512 + (size + 511) / 512 * 512; /* two headers and the contents of a */
+    begin(&s, "{split}.tar");
+    s.spec.train.loss = SMOE_LOSS_SOFTMAX;
+    write_shard(&s, "train.tar", file, 4);
+    char *whole = scratch_read(scratch_path(&s.dir, path, "train.tar"), &n);
+    const size_t sizes[] = {first, 2 * first, 2 * first + 1024, n};
+    for (size_t k = 0; k < 4; k++) {
+        scratch_write(path, whole, sizes[k]);
+        smoe_dataset *set = opened(&s, "train");
+        const smoe_dataset_report *found = smoe_dataset_found(set);
+        assert_int_equal(smoe_dataset_images(set), k ? 2 : 1);
+        bool said = false;
+        for (size_t i = 0; i < found->remarks; i++)
+            said |= strstr(found->remark[i], "train.tar: no empty blocks at the") != NULL;
+        assert_int_equal(said, k < 2);
+        smoe_dataset_free(set);
+    }
     free(whole);
     free(png);
     scratch_remove(&s.dir);
@@ -565,8 +600,9 @@ int main(void) {
         cmocka_unit_test(samples_across_shards), cmocka_unit_test(keys_twice),
         cmocka_unit_test(held_out_shards),       cmocka_unit_test(captions_in_json),
         cmocka_unit_test(through_a_buffer),      cmocka_unit_test(bad_patterns),
-        cmocka_unit_test(damaged_shards),        cmocka_unit_test(what_is_left_out),
-        cmocka_unit_test(classes_of_samples),    cmocka_unit_test(several_captions),
+        cmocka_unit_test(damaged_shards),        cmocka_unit_test(cut_between_members),
+        cmocka_unit_test(what_is_left_out),      cmocka_unit_test(classes_of_samples),
+        cmocka_unit_test(several_captions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
