@@ -122,20 +122,47 @@ static bool shares_place(const figure *f) {
     return false;
 }
 
-/* "soft, experts per token 2": what distinguishes a line; "" where there is nothing. Without MoE
- * layers their settings are left out. */
-static void name_line(const figure *f, size_t group, char name[SMOE_PLOT_TEXT]) {
-    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers");
-    char buf[SMOE_METRIC_KEY];
-    if (layers != SIZE_MAX && tells_apart(f, layers) &&
-        !strcmp(group_value(f, group, layers), "none")) {
-        strcpy(name, "dense");
-        return;
+static const char model_router[] = "model.moe.router";
+
+/* What a key tells lines apart by, for a group; "" if it does not. */
+static const char *value_apart(const figure *f, size_t group, const char *key) {
+    size_t column = smoe_sweep_column(f->sweep, key);
+    return column == SIZE_MAX || !tells_apart(f, column) ? "" : group_value(f, group, column);
+}
+
+static bool is_dense(const figure *f, size_t group) {
+    return !strcmp(value_apart(f, group, "model.moe.layers"), "none");
+}
+
+/* Whether both are dense, or neither, and of one router. */
+static bool same_kind(const figure *f, size_t a, size_t b) {
+    const char *router = value_apart(f, a, model_router);
+    return is_dense(f, a) == is_dense(f, b) &&
+           (is_dense(f, a) || !strcmp(router, value_apart(f, b, model_router)));
+}
+
+/* What all lines of a kind share is not in their names. */
+static bool is_named(const figure *f, size_t column, size_t group) {
+    const char *key = f->sweep->column[column], *value = group_value(f, group, column);
+    bool dense = is_dense(f, group), routers = false, among = false;
+    if (!tells_apart(f, column) || (dense && !strncmp(key, "model.moe.", 10))) return false;
+    for (size_t g = 0; g < f->m->groups; g++) {
+        bool same = same_kind(f, g, group);
+        routers |= !same && !is_dense(f, g); /* there are several */
+        among |= same && strcmp(group_value(f, g, column), value);
     }
+    if (!strcmp(key, model_router)) return routers;
+    return among || (!dense && !routers && !strcmp(key, "model.moe.layers"));
+}
+
+/* "dense", "soft, experts per token 2": what distinguishes a line; "" where there is nothing. */
+static void name_line(const figure *f, size_t group, char name[SMOE_PLOT_TEXT]) {
+    char buf[SMOE_METRIC_KEY];
+    if (is_dense(f, group)) strcpy(name, "dense");
     for (size_t c = 0; c < f->sweep->columns; c++) {
-        if (!tells_apart(f, c)) continue;
+        if (!is_named(f, c, group)) continue;
         const char *key = f->sweep->column[c];
-        bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
+        bool router = !strcmp(key, model_router); /* whose names speak for themselves */
         smoe_text_list(name, SMOE_PLOT_TEXT, "%s%s%s", router ? "" : column_words(key, buf),
                        router ? "" : " ", group_value(f, group, c));
     }
@@ -318,7 +345,7 @@ static int order_points(const figure *f) {
      * the smallest. */
     bool powers = smoe_results_powers(x, n);
     if (f->x == SIZE_MAX) return n && x[0] > 0 && x[n - 1] > 3 * x[0] ? 10 : 0;
-    return powers ? 2 : 0;
+    return !powers ? 0 : x[0] < 1. / 64 ? 10 : 2; /* 0.0005 and not 0.000488281 */
 }
 
 static int figure_plot(figure *f, const char *name, int log, bool *drawn, smoe_err *err) {

@@ -159,6 +159,13 @@ grep -q '"n": 3' out || fail "$(cat out)"
 status 0 smoe sweep tiny.yaml train.steps=2 model.heads=1,2 train.optimizer.beta2=0.9,0.99 train.optimizer.lr=1e-3,1e-2 -q -o lines >/dev/null
 lines() { smoe sweep --status lines --x train.optimizer.lr "$@" >/dev/null && grep -o "title '[^']*heads [^']*'" lines/sweep.gp | sort -u | wc -l; }
 [ "$(lines --line model.heads)" -eq 4 ] && [ "$(lines)" -eq 4 ] || fail "$(cat lines/sweep.gp)"
+# A line has what tells it from others of its router, or from other dense ones. A rate has no ticks at powers of 2.
+zip='model.moe.layers: [none, none, last-1, last-1, last-1], model.moe.router: [soft, soft, soft, soft, uniform]'
+(cat tiny.yaml; echo "sweep: {zip: {$zip, model.moe.scale_init: [1, 1, 1, 2, 3], data.seed: [1, 2, 1, 1, 1], train.optimizer.lr: [1e-3, 2e-3, 4e-3, 1e-3, 1e-3]}}") >named.yaml
+status 0 smoe sweep named.yaml train.steps=2 seed=0 --x train.optimizer.lr -q -o named >/dev/null
+grep -o "title '[^']*'" named/sweep.gp | tr '\n' ' ' >out
+grep -q "'dense, seed 1' title 'dense, seed 2' title 'soft, initial scale 1' title 'soft, initial scale 2' title 'uniform' " out || fail "$(cat out)"
+grep -qF "set xtics norotate ('0.001' 0.001, '0.002' 0.002)" named/sweep.gp || fail "$(grep xtics named/sweep.gp)"
 status 0 smoe sweep --status lines --x model.heads --y train.optimizer.lr:params >/dev/null
 grep -qF "set cbrange [$(awk 'NR == 2 { print $NF / 2 ":" $NF }' FS=, lines/sweep_cells.csv)]" lines/sweep.gp || fail "$(cat lines/sweep.gp lines/sweep_cells.csv)"
 # no heading above evaluations of which there is none
