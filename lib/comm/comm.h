@@ -53,7 +53,7 @@ struct smoe_comm {
     int first, stride;
 };
 
-/* Whether a launcher started several processes, of which this is one. It ends all when one fails. */
+/* Whether a launcher started several processes, of which this is one. It ends all if one fails. */
 bool smoe_comm_launched(void);
 
 /* The processes that a launcher started together with this one, or this one alone. SMOE_USAGE if
