@@ -97,6 +97,9 @@ static int add_override(smoe_sweep_keys *keys, const char *text, smoe_err *err) 
     for (const char *at = text + strlen(name) + 1;; at = end + 1) {
         end = smoe_text_item(at);
         while (isspace((unsigned char)*at)) at++;
+        if (at >= end && (key->count || *end))
+            return smoe_fail(err, SMOE_USAGE, "override %s: a value is missing %s a comma", text,
+                             key->count ? "after" : "before");
         char *value = smoe_settings_value(at, (size_t)(end - at));
         bool twice = smoe_spec_keys_have(key, value);
         SMOE_APPEND(key->value, key->count) = value;

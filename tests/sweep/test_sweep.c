@@ -166,6 +166,10 @@ static void the_command_line_beats_the_section(void **state) {
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=1,2, 1: 1 is given twice");
     smoe_spec_keys_clear(&axes);
+    char *missing[] = {"seed=1,"};
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, missing, 1, plain, &plains, &err), -1);
+    assert_string_equal(err.text, "override seed=1,: a value is missing after a comma");
+    smoe_spec_keys_clear(&axes);
     smoe_spec_free(&s);
 }
 
