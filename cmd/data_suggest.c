@@ -167,9 +167,10 @@ int smoe_data_suggest(smoe_surveyed *first, smoe_spec *spec, const char *path,
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "# For %zu image%s of %zu class%s; smoe train -n shows what it costs.\n", s.images,
             SMOE_S(s.images), s.classes, SMOE_ES(s.classes));
-    SMOE_FREED char *stem = smoe_text_format("%.*s", (int)strcspn(name, "."), name);
+    SMOE_FREED char *stem = smoe_text_format("%.*s", (int)strcspn(name, ".{"), name);
     for (char *c = stem; *c; c++)
-        if (strchr(" :#'\"{}[]\\", *c)) *c = '-';
+        if (strchr(" :#'\"}[]\\", *c)) *c = '-';
+    for (size_t n = strlen(stem); n && stem[n - 1] == '-'; n--) stem[n - 1] = '\0';
     SMOE_FREED char *quoted = smoe_value_quoted(stem);
     if (isalpha((unsigned char)*name)) fprintf(out, "name: %s\n", quoted);
     put_data(out, &s, first, spec);
