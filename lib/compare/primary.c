@@ -187,6 +187,29 @@ char *smoe_primary_name(const smoe_primary *p) {
     return smoe_text_format("%s - %s", p->row, p->reference);
 }
 
+/* Settings in words; text may be NULL. */
+static char *words_of(const char *text) {
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    if (text) smoe_settings_read(&s, text);
+    SMOE_FREED const char **key = smoe_alloc(2 * s.count + 1, sizeof *key);
+    const char **value = key + s.count;
+    for (size_t i = 0; i < s.count; i++) {
+        key[i] = s.item[i].key;
+        value[i] = s.item[i].value;
+    }
+    return smoe_settings_words(key, value, s.count);
+}
+
+char *smoe_primary_words(const smoe_primary *p) {
+    SMOE_FREED char *row = words_of(p->trend ? p->where : p->row);
+    SMOE_FREED char *reference = words_of(p->reference);
+    char heading[96];
+    if (!p->trend) return smoe_text_format("%s - %s", row, reference);
+    return smoe_text_format("slope over %s%s%s",
+                            smoe_settings_heading(p->trend, heading, sizeof heading),
+                            *row ? ", " : "", row);
+}
+
 /* ---- the results ----------------------------------------------------------------------------- */
 
 static int primary_measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {

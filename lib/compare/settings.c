@@ -2,6 +2,7 @@
 #include "compare/settings.h"
 #include "spec/metrics.h"
 #include "spec/schema.h"
+#include "spec/spec_sweep.h"
 
 #include <ctype.h>
 
@@ -52,6 +53,54 @@ bool smoe_settings_same(const char *key, const char *a, const char *b) {
     double x, y;
     return !strcmp(a, b) || (!smoe_spec_holds_text(key) && smoe_value_number(a, false, &x) &&
                              smoe_value_number(b, false, &y) && x == y);
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+static const char of_experts[] = "model.moe.", of_layers[] = "model.moe.layers";
+
+static bool is_router(const char *key) {
+    return !strcmp(key, "model.moe.router") || !strcmp(key, "router"); /* of smoe ablate */
+}
+
+const char *smoe_settings_heading(const char *key, char *buf, size_t size) {
+    const char *dot = strrchr(key, '.');
+    bool evaluated = !strncmp(key, SMOE_EVALUATED, strlen(SMOE_EVALUATED));
+    snprintf(buf, size, "%s%s",
+             evaluated                ? "at "
+             : smoe_spec_started(key) ? "start "
+                                      : "",
+             dot ? dot + 1 : key);
+    return buf;
+}
+
+const char *smoe_settings_shown(const char *const *key, const char *const *value, size_t count,
+                                size_t i) {
+    bool routed = false, dense = false;
+    for (size_t k = 0; k < count; k++) {
+        routed |= value[k] && is_router(key[k]);
+        dense |= value[k] && !strcmp(key[k], of_layers) && !strcmp(value[k], "none");
+    }
+    if (!dense || !value[i] || strncmp(key[i], of_experts, strlen(of_experts))) return value[i];
+    return (routed ? is_router(key[i]) : !strcmp(key[i], of_layers)) ? "dense" : "-";
+}
+
+char *smoe_settings_words(const char *const *key, const char *const *value, size_t count) {
+    char *text = NULL, heading[96];
+    for (size_t i = 0; i < count; i++) {
+        const char *shown = smoe_settings_shown(key, value, count, i);
+        bool replaced = shown && strcmp(shown, value[i]) != 0;
+        if (!shown || (replaced && !strcmp(shown, "-"))) continue;
+        smoe_text_add(&text, "%s", text ? ", " : "");
+        if (smoe_settings_is_any(shown))
+            smoe_text_add(&text, "any %s", smoe_settings_heading(key[i], heading, sizeof heading));
+        else if (replaced || is_router(key[i]))
+            smoe_text_add(&text, "%s", shown);
+        else
+            smoe_text_add(&text, "%s %s", smoe_settings_heading(key[i], heading, sizeof heading),
+                          shown);
+    }
+    return text ? text : smoe_alloc_text("");
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */

@@ -30,6 +30,22 @@ bool smoe_settings_number(const char *value, double *x);
  * 1e-3 and 0.001, 0 and 0.0. */
 bool smoe_settings_same(const char *key, const char *a, const char *b);
 
+/* ---- in words -------------------------------------------------------------------------------- */
+
+/* A key as the heading of a column: its last part, "at exponent" if it is of an evaluation, "start
+ * lr" if it is of what cells start from. Returns buf. */
+const char *smoe_settings_heading(const char *key, char *buf, size_t size);
+
+/* The value of a key as it is printed among these settings, NULL being all values: a model without
+ * experts is "dense" where its router would stand, or else the blocks that have experts, and "-" in
+ * other keys of experts. */
+const char *smoe_settings_shown(const char *const *key, const char *const *value, size_t count,
+                                size_t i);
+
+/* Settings in words, "dense, lr 6e-3": of a router its name alone. Values that are NULL are left
+ * out. Fresh. */
+char *smoe_settings_words(const char *const *key, const char *const *value, size_t count);
+
 /* ---- combinations ---------------------------------------------------------------------------- */
 
 /* Combinations of settings, of existing or future runs; no two are the same apart from the seed. */

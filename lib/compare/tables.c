@@ -13,15 +13,20 @@ void smoe_contrasts_free(smoe_contrasts *contrasts) {
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, const char *value) {
-    const char *dot = strrchr(column, '.');
-    bool evaluated = !strncmp(column, SMOE_EVALUATED, strlen(SMOE_EVALUATED));
-    const char *of = evaluated ? "at " : smoe_spec_started(column) ? "start " : "";
-    char heading[96], path[160];
-    snprintf(heading, sizeof heading, "%s%s", of, dot ? dot + 1 : column);
-    snprintf(path, sizeof path, "%s%s%s", within ? within : "", within ? ":" : "", column);
-    smoe_cell_text(frame, column, value, .heading = heading, .path = path, .none = "all",
-                   .typed = !smoe_spec_holds_text(column), .optional = true);
+void smoe_tables_keys(smoe_frame *frame, const smoe_measures *m, const char *within,
+                      const char *const *value) {
+    const char *const *key = (const char *const *)m->column;
+    for (size_t c = 0; c < m->columns; c++) {
+        if (c == m->seed) continue;
+        char heading[96], path[160];
+        smoe_settings_heading(key[c], heading, sizeof heading);
+        snprintf(path, sizeof path, "%s%s%s", within ? within : "", within ? ":" : "", key[c]);
+        smoe_cell_text(frame, key[c], value[c], .path = path, .where = SMOE_IN_FILES,
+                       .typed = !smoe_spec_holds_text(key[c]), .optional = true);
+        if (!frame->where)
+            smoe_cell_text(frame, NULL, smoe_settings_shown(key, value, m->columns, c),
+                           .heading = heading, .none = "all", .where = SMOE_IN_PRINT);
+    }
     frame->keys = frame->cells;
 }
 
@@ -55,9 +60,12 @@ static void add_seeds(smoe_frame *frame, const smoe_paired *p) {
 
 static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
     SMOE_FREED char *name = smoe_primary_name(result->asked);
+    SMOE_FREED char *words = smoe_primary_words(result->asked);
     char expected[64];
     snprintf(expected, sizeof expected, "within \xc2\xb1%g", result->margin);
-    smoe_frame_cells(frame, {"contrast", .text = name}, {"measure", .text = result->asked->measure},
+    smoe_frame_cells(frame, {"contrast", .text = name, .where = SMOE_IN_FILES},
+                     {NULL, .text = words, .heading = "contrast", .where = SMOE_IN_PRINT},
+                     {"measure", .text = result->asked->measure},
                      {"expect", .text = result->asked->expect, .where = SMOE_IN_FILES});
     add_value(frame, "value", NULL, &result->paired);
     smoe_cell_number(frame, "rows", result->groups, .where = SMOE_IN_FILES);
@@ -75,9 +83,9 @@ static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
     const smoe_measures *m = r->compared.of;
     const smoe_difference *d = &r->compared.difference[i];
     char verdict[64];
-    for (size_t c = 0; c < m->columns; c++)
-        if (c != m->seed)
-            smoe_tables_key(frame, m->column[c], NULL, smoe_difference_setting(&r->compared, d, c));
+    SMOE_FREED const char **value = smoe_alloc(m->columns + 1, sizeof *value);
+    for (size_t c = 0; c < m->columns; c++) value[c] = smoe_difference_setting(&r->compared, d, c);
+    smoe_tables_keys(frame, m, NULL, value);
     smoe_frame_cells(frame, {"reference", SMOE_TEXT_OF(reference), .where = SMOE_IN_FILES},
                      {"metric", .text = m->metric[d->metric]});
     frame->keys = frame->cells;
@@ -94,9 +102,9 @@ static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
 static void add_trend(smoe_frame *frame, const smoe_contrasts *r, size_t i) {
     const smoe_measures *m = r->trends.of;
     const smoe_trend *t = &r->trends.trend[i];
-    for (size_t c = 0; c < m->columns; c++)
-        if (c != m->seed)
-            smoe_tables_key(frame, m->column[c], NULL, smoe_trend_setting(&r->trends, t, c));
+    SMOE_FREED const char **value = smoe_alloc(m->columns + 1, sizeof *value);
+    for (size_t c = 0; c < m->columns; c++) value[c] = smoe_trend_setting(&r->trends, t, c);
+    smoe_tables_keys(frame, m, NULL, value);
     smoe_frame_cells(frame, {"over", .text = m->column[t->column], .where = SMOE_IN_FILES},
                      {"metric", .text = m->metric[t->metric]});
     frame->keys = frame->cells;
@@ -138,7 +146,7 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
                          "others alone; --all-seeds takes all.",
                          r->seen);
     smoe_frame *primary = open_table(result, prefix, "primary");
-    primary->keys = 2;
+    primary->keys = 3;
     primary->title = "Primary contrasts";
     primary->caption = "Stated before the cells ran; p is adjusted by Holm's method, and findings "
                        "are at the 5% level.";
@@ -146,7 +154,10 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
 
     smoe_frame *differences = open_table(result, prefix, "differences");
     SMOE_FREED char *reference = smoe_comparison_reference(&r->compared);
-    set_title(differences, "Differences from ", reference, r->planned);
+    const char *const *key = (const char *const *)m->column;
+    SMOE_FREED char *words =
+        smoe_settings_words(key, r->compared.reference, r->compared.reference ? m->columns : 0);
+    set_title(differences, "Differences from ", words, r->planned);
     differences->caption =
         "Paired by seed and test image. The 95% interval is over both; if the number of images is "
         "missing, it is over seeds alone. The interval over seeds alone is beside it.";

@@ -24,6 +24,7 @@ void smoe_contrasts_free(smoe_contrasts *contrasts);
 void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *contrasts, const char *prefix,
                            size_t first);
 
-/* A cell of a swept key: in JSON within the object `within`, which may be NULL. value NULL: the row
- * is of all its values. */
-void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, const char *value);
+/* Cells of the swept keys, all but the seed: in JSON within the object `within`, which may be NULL.
+ * value [columns]; NULL: the row is of all values of that key. */
+void smoe_tables_keys(smoe_frame *frame, const smoe_measures *measures, const char *within,
+                      const char *const *value);

@@ -332,10 +332,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
         flops = smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column);
     if (!r->measured->metrics) frame->where = SMOE_IN_FILES; /* no trial is done: keys alone */
     for (size_t g = 0; g < r->measured->groups; g++) {
-        for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed)
-                smoe_tables_key(frame, sweep->column[c], "set",
-                                smoe_measures_setting(r->measured, g, c));
+        smoe_tables_keys(frame, r->measured, "set", (const char *const *)r->measured->own.value[g]);
         for (size_t m = 0; m < r->measured->metrics; m++)
             add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m),
                       where_printed(r, m, flops));

@@ -2,7 +2,7 @@
 . "$ROOT/tests/cli/lib.sh"
 more="model.moe.experts=2,4 model.moe.router=soft,uniform seed=0,1 train.steps=4"
 status 0 smoe sweep tiny.yaml $more -q -o first >out
-grep -q '^Differences from model.moe.experts=2 model.moe.router=soft:$' out || fail "$(cat out)"
+grep -q '^Differences from experts 2, soft:$' out || fail "$(cat out)"
 grep -qE '^4 +uniform +precision_at_1 .* 2 +(not )?distinguishable$' out || fail "$(cat out)"
 grep -Eq "^first: results.csv, summary.csv, differences.csv, summary.md(, sweep.svg)?\$" out || fail "$(cat out)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,soft,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 " ] ||
@@ -21,7 +21,7 @@ grep -q '"reference": "model.moe.router=uniform"' json && grep -q '"distinguisha
 # --status prints them and changes no file
 cp first/differences.csv before.csv
 status 0 smoe sweep --status first --reference model.moe.experts=4 >out
-grep -q '^Differences from model.moe.experts=4:$' out && grep -qE '^2 +uniform +precision_at_1 ' out || fail "$(cat out)"
+grep -q '^Differences from experts 4:$' out && grep -qE '^2 +uniform +precision_at_1 ' out || fail "$(cat out)"
 cmp before.csv first/differences.csv || fail "--status changed a table"
 status 2 smoe sweep --status first --reference model.moe.experts=4 --json 2>err
 grep -q -- '--reference cannot be used with --status and --json: a status has no differences; --resume --json has them$' err || fail "$(cat err)"
@@ -40,12 +40,12 @@ grep -qE '^tokens-choice +vanilla +precision_at_1 ' out || fail "$(cat out)"
 # a reference in the spec; the command line overrides it; the ledger stores it
 { cat tiny.yaml; echo "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1], reference: model.moe.experts=4}"; } >swept.yaml
 status 0 smoe sweep swept.yaml -q -o spec train.steps=4 >out
-grep -q '^Differences from model.moe.experts=4:$' out || fail "$(cat out)"
+grep -q '^Differences from experts 4:$' out || fail "$(cat out)"
 status 0 smoe sweep --resume spec -q >again
 cmp out again || fail "$(cat again)"
 status 0 smoe sweep swept.yaml -q -o line train.steps=4 --reference model.moe.experts=2 >/dev/null
 status 0 smoe sweep --resume line -q >out
-grep -q '^Differences from model.moe.experts=2:$' out || fail "$(cat out)"
+grep -q '^Differences from experts 2:$' out || fail "$(cat out)"
 # mistakes are reported before any file is made
 status 2 smoe sweep swept.yaml -q -o never model.moe.experts=2,8 2>err
 grep -q '^smoe sweep: sweep.reference: no row has model.moe.experts=4$' err || fail "$(cat err)"

@@ -13,8 +13,8 @@ sweep:
 END
 } >plan.yaml
 status 0 smoe sweep plan.yaml -q -o plan train.steps=4 >out
-grep -qE '^model.moe.router=uniform - model.moe.router=soft +precision_at_1 .* 200 +2 .* lower +(open|confirmed|refuted)$' out || fail "$(cat out)"
-grep -qE '^slope over model.moe.experts, model.moe.router=soft +test_loss .* falling ' out || fail "$(cat out)"
+grep -qE '^uniform - soft +precision_at_1 .* 200 +2 .* lower +(open|confirmed|refuted)$' out || fail "$(cat out)"
+grep -qE '^slope over experts, soft +test_loss .* falling ' out || fail "$(cat out)"
 grep -qE '^Differences from .* \(exploratory\):$' out || fail "$(cat out)"
 grep -qE '^uniform +2 +precision_at_1 .* 200 +2 +(equivalent within ±0.5|different|not decided)$' out || fail "$(cat out)"
 grep -qE '^uniform +2 +test_loss .* 200 +2 +(not )?distinguishable$' out || fail "$(cat out)"
@@ -36,9 +36,9 @@ grep -q "^smoe sweep: --equivalence: 'none' is not a margin: " err || fail "$(ca
 sed 's/^  seeds: .*/&\n  reference: model.moe.experts=4\n  figure: {x: model.moe.router}/' plan.yaml >other.yaml
 cp -r plan again
 status 0 smoe sweep other.yaml train.steps=4 -q -o again --resume >out
-grep -q '^Differences from model.moe.experts=4 ' out || fail "$(cat out)"
+grep -q '^Differences from experts 4 ' out || fail "$(cat out)"
 status 0 smoe sweep plan.yaml train.steps=4 -q -o again --resume >out
-grep -q '^Differences from model.moe.experts=4 ' out || fail "$(cat out)"
+grep -q '^Differences from experts 4 ' out || fail "$(cat out)"
 head -n 1 again/cells.jsonl | grep -q '"figure":{"x":"model.moe.router"' || fail "$(head -n 1 again/cells.jsonl)"
 status 0 smoe verify again >out
 

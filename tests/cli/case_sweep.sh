@@ -102,7 +102,7 @@ for name in 1e3 1000; do
 done
 sed 's/source: shapes/source: image-folder/' tiny.yaml >folders.yaml
 status 0 smoe sweep folders.yaml train.steps=2 train.batch_size=2 data.path=1e3,1000 seed=0,1 -q -o names >out
-grep -q '^Differences from data.path=1e3:' out && grep -q '^1000 .* precision_at_1 ' out || fail "not compared: $(cat out)"
+grep -q '^Differences from path 1e3:' out && grep -q '^1000 .* precision_at_1 ' out || fail "not compared: $(cat out)"
 status 0 smoe sweep folders.yaml train.steps=2 train.batch_size=2 data.path=1000,1e3 seed=0,1,2 --extend -q -o names >/dev/null
 status 0 smoe sweep --status names --all-seeds --reference data.path=1000 >out
 grep -q '^1e3 .* precision_at_1 ' out && ! grep '^1000 .* precision_at_1 ' out || fail "$(cat out)"
@@ -162,7 +162,8 @@ lines() { smoe sweep --status lines --x train.optimizer.lr "$@" >/dev/null && gr
 # A line has what tells it from others of its router, or from other dense ones. A rate has no ticks at powers of 2.
 zip='model.moe.layers: [none, none, last-1, last-1, last-1], model.moe.router: [soft, soft, soft, soft, uniform]'
 (cat tiny.yaml; echo "sweep: {zip: {$zip, model.moe.scale_init: [1, 1, 1, 2, 3], data.seed: [1, 2, 1, 1, 1], train.optimizer.lr: [1e-3, 2e-3, 4e-3, 1e-3, 1e-3]}}") >named.yaml
-status 0 smoe sweep named.yaml train.steps=2 seed=0 --x train.optimizer.lr -q -o named >/dev/null
+status 0 smoe sweep named.yaml train.steps=2 seed=0 --x train.optimizer.lr -q -o named >out
+grep -qE '^- +dense +- +1 +1e-3 ' out && grep -qE '^last-1 +uniform +3 +1 +1e-3 ' out || fail "a model without experts is dense: $(cat out)"
 grep -o "title '[^']*'" named/sweep.gp | tr '\n' ' ' >out
 grep -q "'dense, seed 1' title 'dense, seed 2' title 'soft, initial scale 1' title 'soft, initial scale 2' title 'uniform' " out || fail "$(cat out)"
 grep -qF "set xtics norotate ('0.001' 0.001, '0.002' 0.002)" named/sweep.gp || fail "$(grep xtics named/sweep.gp)"

@@ -90,7 +90,7 @@ static void rows_are_compared_seed_by_seed(void **state) {
                                  "not judged\n"));
     free(text);
     text = file(*state, "summary.md");
-    assert_non_null(strstr(text, "## Differences from model.moe.experts=4\n"));
+    assert_non_null(strstr(text, "## Differences from experts 4\n"));
     assert_non_null(
         strstr(text, "| 2 | precision_at_1 | -0.25 | [-0.2748, -0.2252] | [-0.2748, -0.2252] | 3 | "
                      "distinguishable |\n"));
@@ -338,7 +338,7 @@ static void evaluations_are_compared(void **state) {
         strstr(text, "\n2,2,model.moe.k=1 evaluate.model.moe.k=1,precision_at_1,0.75,"));
     free(text);
     text = file(w, "summary.md");
-    assert_non_null(strstr(text, "### Differences from model.moe.k=1 evaluate.model.moe.k=1\n"));
+    assert_non_null(strstr(text, "### Differences from k 1, at k 1\n"));
     free(text);
     smoe_sweep_free(&sweep);
 }
