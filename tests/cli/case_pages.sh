@@ -179,6 +179,19 @@ grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat n
     echo "results/another-program/over-tables.csv: over-tables.sh another-program csv prints another" >>wrong
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of [0-9]*. Over all together: \([0-9]*\)\.$/would leave \2 of these \1/p' >numbers
 tr '\n' ' ' <"$ROOT/experiments/README.md" | grep -qF "$(cat numbers)" || echo "experiments/README.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
+# The contrasts that a correction over all families would not leave have the same names in README.md and objections.md, and are those of families.sh,
+# whose rows have the sweep and the value of a row under Decided.
+for list in README objections; do
+    tr '\n' ' ' <"$ROOT/experiments/$list.md" | grep -oE ': not ([A-Z][0-9]+, )*[A-Z][0-9]+ and [A-Z][0-9]+' | grep -oE '[A-Z][0-9]+' | sort >"not_left_$list"
+done
+"$ROOT/experiments/families.sh" | awk -F ' *[|] *' '
+    function size(x) { sub(/^[-+]/, "", x); return x }
+    NR == FNR { if (/^## /) decided = /^## Decided/; if (decided && /^\| \[/) { sweep = $2; gsub(/^\[|\].*/, "", sweep); effect = $4; sub(/ .*/, "", effect); title = $3; sub(/[,:].*/, "", title); name[sweep, size(effect)] = title }; next }
+    /^\| [a-z]/ && $5 != "finding" && $5 != "open" && $7 >= 0.05 { print ($2, size($4)) in name ? name[$2, size($4)] : $2 "-" $3 }' "$ROOT/experiments/README.md" - | sort >not_left
+for list in README objections; do
+    differ=$(diff not_left "not_left_$list" | grep '^[<>]' | sed 's/^< /lacks /; s/^> /has too many: /' | tr '\n' ',' | sed 's/,$//; s/,/, /g')
+    [ -z "$differ" ] || echo "experiments/$list.md: its list \"not P1, ...\" of contrasts that a correction over all families would not leave $differ: write the decided ones of experiments/families.sh whose p over all is 0.05 or more, in README.md and objections.md alike" >>wrong
+done
 "$ROOT/experiments/time.sh" | awk -F ' *[|] *' '$2 == "all" { printf "add up to %.0f hours of one core (`experiments/time.sh`)", $4 }' >numbers
 grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": write what experiments/time.sh prints" >>wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
