@@ -60,6 +60,14 @@ static int check_which(const smoe_options *options, smoe_err *err) {
                      options->args ? options->arg[0] : "nothing");
 }
 
+/* What is in a folder that cannot be searched looks as if it were not there. */
+static int check_folders(const smoe_options *options, smoe_err *err) {
+    for (size_t i = 0; i < options->args; i++)
+        if (smoe_file_is_folder(options->arg[i]) && access(options->arg[i], X_OK))
+            return smoe_fail_errno(err, SMOE_DATA, "%s: cannot be searched", options->arg[i]);
+    return 0;
+}
+
 /* The library would fall back to the widest kernels without a word. */
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
@@ -159,6 +167,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     }
     if (set_threads(&options, err) || check_environment(err) ||
         check_arguments(&options, command, err) || check_which(&options, err) ||
+        check_folders(&options, err) ||
         smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
         smoe_alone(&options, err))
         return -1;

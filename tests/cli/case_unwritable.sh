@@ -106,5 +106,13 @@ chmod 0 run/log.txt run/ckpt
 status 3 $as $program verify run >out 2>err
 grep -qx 'BAD  run/log.txt: Permission denied' out && grep -qx 'BAD  run/ckpt: Permission denied' out && ! grep 'no longer there' out || fail "verify of what cannot be read: $(cat out err)"
 chmod u+rwx run/log.txt run/ckpt
+# A folder that cannot be searched is no folder without a run or a sweep.
+chmod 644 run grid
+for command in "verify run" "train --resume run" "eval run" "watch grid" "sweep --status grid" "sweep --resume grid"; do
+    # shellcheck disable=SC2086
+    status 3 $as $program $command >out 2>err
+    grep -qE ': (run|grid): cannot be searched: Permission denied$' err || fail "$command: $(cat out err)"
+done
+chmod 755 run grid
 status 1 $as $program verify --repair grid >out 2>err
 grep -q 'could not be read or repaired' err || fail "verify of what cannot be written: $(cat out err)"
