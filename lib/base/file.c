@@ -203,7 +203,8 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) {
 static bool file_settle(smoe_file *file) {
     bool failed = write_held(file);
     /* A pipe or a device has nothing to sync and returns EINVAL. */
-    if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
+    if (!failed)
+        failed = TEMP_FAILURE_RETRY(fsync(file->fd)) && (file->temporary || errno != EINVAL);
     if (failed) return false;
     failed = close(file->fd);
     file->fd = -1;
@@ -240,7 +241,7 @@ static int create_alone(const char *path, const void *bytes, size_t size, smoe_e
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) return 0;
     int bad = fd < 0 || smoe_file_write_fd(fd, bytes, size);
-    if (!bad) bad = fsync(fd);
+    if (!bad) bad = TEMP_FAILURE_RETRY(fsync(fd));
     if (bad) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
     if (fd >= 0) close(fd);
     if (bad && fd >= 0) unlink(path);
@@ -390,7 +391,7 @@ int smoe_file_sync(const char *path, smoe_err *err) {
     if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path);
     /* Some file systems cannot sync a folder and return EINVAL: nothing more can be done there.
      */
-    int failed = fsync(fd) && errno != EINVAL;
+    int failed = TEMP_FAILURE_RETRY(fsync(fd)) && errno != EINVAL;
     if (failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot sync", path);
     close(fd);
     return failed ? -1 : 0;

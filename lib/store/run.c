@@ -144,7 +144,7 @@ static int lock(smoe_run *run, smoe_err *err) {
     run->records = smoe_alloc_text(in_run(&at, run, names[RECORDS]));
     run->fd = smoe_file_open(at.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (run->fd < 0) return -1;
-    if (!flock(run->fd, LOCK_EX | LOCK_NB)) return 0;
+    if (!TEMP_FAILURE_RETRY(flock(run->fd, LOCK_EX | LOCK_NB))) return 0;
     if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return 0;
     if (errno != EWOULDBLOCK)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", run->records);
@@ -472,7 +472,7 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
 }
 
 static int records_sync(const smoe_run *run, smoe_err *err) {
-    if (!fsync(run->fd)) return 0;
+    if (!TEMP_FAILURE_RETRY(fsync(run->fd))) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", run->records);
 }
 

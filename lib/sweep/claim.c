@@ -36,7 +36,7 @@ static char *claim_text_of(const smoe_claim *claim) {
 static int claim_read(const char *path, char text[TEXT_MOST], smoe_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return 0;
-    ssize_t n = fd < 0 ? -1 : read(fd, text, TEXT_MOST - 1);
+    ssize_t n = fd < 0 ? -1 : TEMP_FAILURE_RETRY(read(fd, text, TEXT_MOST - 1));
     int status = n < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path) : 1;
     if (fd >= 0) close(fd);
     text[n > 0 ? n : 0] = '\0';

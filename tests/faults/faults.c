@@ -3,7 +3,8 @@
  * malloc, calloc and realloc. FAULT_KIND=disk counts calls that change a file: open for writing,
  * write, pwrite, fsync, rename, renameat2, mkdir, link, symlink, unlink, ftruncate.
  * FAULT_KIND=broken counts the same calls, but all from the N-th fail. FAULT_KIND=kill counts them,
- * too, but kills the process before the N-th, by FAULT_SIGNAL or else SIGKILL. FAULT_KIND=read
+ * too, but kills the process before the N-th, by FAULT_SIGNAL or else SIGKILL. FAULT_KIND=interrupt
+ * counts write, pwrite and fsync, of which the N-th fails with EINTR. FAULT_KIND=read
  * counts open for reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th
  * of them fail, with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number
  * of calls. FAULT_CLOCK=N makes the monotonic clock run N times as fast, so that leases of claims
@@ -29,7 +30,7 @@ extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 
-enum kind { NONE, MEMORY, DISK, READ };
+enum kind { NONE, MEMORY, DISK, READ, INTERRUPT };
 static enum kind counted;
 static bool deadly, lasting;
 static int deadly_signal = SIGKILL;
@@ -50,6 +51,7 @@ __attribute__((constructor)) static void begin(void) {
     counted = !kind                                        ? NONE
               : !strcmp(kind, "memory")                    ? MEMORY
               : !strcmp(kind, "read")                      ? READ
+              : !strcmp(kind, "interrupt")                 ? INTERRUPT
               : deadly || lasting || !strcmp(kind, "disk") ? DISK
                                                            : NONE;
 }
@@ -102,6 +104,13 @@ void *realloc(void *old, size_t size) {
         return value;            \
     } while (0)
 
+#define INTERRUPTED()                 \
+    do {                              \
+        if (!fails(INTERRUPT)) break; \
+        errno = EINTR;                \
+        return -1;                    \
+    } while (0)
+
 /* The system's own files do not count. */
 static bool of_user(const char *path) {
     return strncmp(path, "/proc/", 6) && strncmp(path, "/sys/", 5) && strncmp(path, "/dev/", 5) &&
@@ -123,16 +132,19 @@ int open(const char *path, int flags, ...) {
 
 ssize_t write(int fd, const void *bytes, size_t size) {
     if (fd > STDERR_FILENO) FAULT(-1);
+    if (fd > STDERR_FILENO) INTERRUPTED();
     return REAL(write)(fd, bytes, size);
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
     FAULT(-1);
+    INTERRUPTED();
     return REAL(pwrite)(fd, bytes, size, offset);
 }
 
 int fsync(int fd) {
     FAULT(-1);
+    INTERRUPTED();
     return REAL(fsync)(fd);
 }
 

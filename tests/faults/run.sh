@@ -3,8 +3,9 @@
 # reads one fails once; and the process is killed before every N-th call that changes a file. No command may end by another
 # signal, hang, or fail without a message. After a fault in training, a resume without faults must give the bits of a run
 # without any; the same holds for a sweep. A sweep that was being replaced (--force) can be replaced again. Usage: run.sh
-# SMOE FAULTS.so [STRIDE [KINDS [NAMES]]]; a stride of 7 tries the numbers 1, 8, 15 ... KINDS: some of disk, read, kill, memory.
-smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory}
+# SMOE FAULTS.so [STRIDE [KINDS [NAMES]]]; a stride of 7 tries the numbers 1, 8, 15 ... KINDS: some of disk, read, kill, memory, interrupt;
+# the last, calls that a signal interrupts (EINTR), may end no command.
+smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory interrupt}
 names=${5:-train eval inspect convert soup repair sweep force}
 . "$(dirname "$0")/work.sh"
 
@@ -74,6 +75,7 @@ for kind in $kinds; do
             tried=$((tried + 1))
             [ $got -eq 0 ] || ended=$((ended + 1))
             [ $got -lt 124 ] || [ $kind$got = kill137 ] || bad "$kind $n of $name: status $got"
+            [ $kind$got = interrupt0 ] || [ $kind != interrupt ] || bad "interrupt $n of $name: status $got"
             [ $got -eq 0 ] || [ $got -eq 137 ] || [ -s err ] || bad "$kind $n of $name: status $got without a message"
             case $name in
             train) finish || bad "$kind $n of $name: the run cannot be finished" ;;
