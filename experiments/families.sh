@@ -1,12 +1,13 @@
 #!/bin/sh
-# Prints the primary contrasts of all sweeps with the p-value of each, adjusted by Holm's method within its own family, as planned, and over all
-# of them together, which no plan asked for; then how many are decided by the one and by the other.
+# Prints the primary contrasts of all sweeps with the value and the p-value of each, adjusted by Holm's method within its own family, as planned,
+# and over all of them together, which no plan asked for; then how many are decided by the one and by the other.
 #   experiments/families.sh
 cd "$(dirname "$0")/results" || exit 1
 for file in */primary.csv; do
     awk -v name="${file%/*}" "$(cat ../csv.awk)"'
         NR == 1 { n = split_csv($0, f); for (i = 1; i <= n; i++) at[f[i]] = i; next }
-        { split_csv($0, f); printf "%.17g\t%s\t%d\t%+.4f\t%s\t%s\n", f[at["p"]], name, FNR - 1, f[at["value"]], f[at["finding"]], f[at["adjusted"]] }' "$file"
+        { split_csv($0, f); printf "%.17g\t%s\t%d\t%+.4f\t%s\t%s\n", f[at["p"]], name, FNR - 1, f[at["value"]], f[at["finding"]],
+          f[at["adjusted"]] }' "$file"
 done | sort -g | awk -F '\t' '
     { p[NR] = $1; line[NR] = "| " $2 " | " $3 " | " $4 " | " $5; own[NR] = $6; decided += $5 != "open" }
     END {
