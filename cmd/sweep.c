@@ -481,15 +481,20 @@ static int take_turn(smoe_claim *turn, smoe_sweep *sweep, const smoe_options *op
     return open_folder(sweep, dir, options, err);
 }
 
-/* Writes and prints the results, also those of other processes. */
+/* Writes and prints the results, also those of other processes; prints them even if they cannot be
+ * written. */
 static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_claim_release) smoe_claim turn = {0};
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    if (take_turn(&turn, sweep, options, err) || smoe_results_make(&results, sweep, err) ||
-        smoe_results_write(&results, err) || sweep_draw(&results, options, err))
-        return -1;
+    smoe_err ignored = {0};
+    if (take_turn(&turn, sweep, options, err) || smoe_results_make(&results, sweep, err)) return -1;
+    int status = smoe_results_write(&results, err) || sweep_draw(&results, options, err) ? -1 : 0;
     smoe_claim_release(&turn); /* who reads what is printed may be slow */
-    return smoe_trials_summary(&results, options, err);
+    int printed = smoe_trials_summary(&results, options, status ? &ignored : err);
+    SMOE_FREED char *word = smoe_shell_word(sweep->dir);
+    return status
+               ? smoe_fail_more(err, err->code, "`smoe sweep --resume %s` writes its tables", word)
+               : printed;
 }
 
 /* Runs the trials and reports, also if the sweep failed or was stopped. */

@@ -119,15 +119,16 @@ int smoe_gnuplot_check(const char *path, smoe_err *err) {
     if (fd < 0) return 0;
     off_t size = fstat(fd, &there) ? 0 : there.st_size, from = size - (off_t)sizeof end;
     ssize_t n = pread(fd, end, sizeof end, from > 0 ? from : 0);
+    int failed = n < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path) : 0;
     close(fd);
-    for (size_t i = 0; i < SMOE_COUNT(kinds); i++)
+    for (size_t i = 0; i < SMOE_COUNT(kinds) && !failed; i++)
         if (smoe_text_ends(path, kinds[i].ending) &&
-            !memmem(end, n > 0 ? (size_t)n : 0, kinds[i].last, strlen(kinds[i].last))) {
+            !memmem(end, (size_t)n, kinds[i].last, strlen(kinds[i].last))) {
             unlink(path);
             return smoe_fail(err, SMOE_RUNTIME,
                              "%s: gnuplot could not write all of it; the disk may be full", path);
         }
-    return 0;
+    return failed;
 }
 
 /* Runs the script. *made: whether FOLDER/NAME.ENDING, which it writes, is there. */

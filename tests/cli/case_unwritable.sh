@@ -116,3 +116,9 @@ done
 chmod 755 run grid
 status 1 $as $program verify --repair grid >out 2>err
 grep -q 'could not be read or repaired' err || fail "verify of what cannot be written: $(cat out err)"
+# The results of a sweep are printed even if its tables cannot be written.
+rm -f grid/results.csv && mkdir grid/results.csv
+status 1 smoe sweep --resume grid -q >out 2>err
+grep -q ' precision_at_1 ' out && grep -q 'grid/results.csv: ' err && grep -q 'smoe sweep --resume grid. writes its tables$' err || fail "$(cat out err)"
+rmdir grid/results.csv && status 0 smoe sweep --resume grid -q >out
+[ -s grid/results.csv ] || fail "no table: $(ls grid)"
