@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "tensors/foreign.h"
 
+#include <ctype.h>
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 static const char GUESS[] = "";
@@ -41,6 +43,12 @@ static void implied_set(implied *x, const char *from, const char *key, char *fre
 static void put_known(implied *x, const char *from, const char *key) {
     implied_key *known = implied_find(x, key);
     if (known) known->from = from;
+}
+
+/* The configuration may change the key, in words that are not understood. */
+static void put_unknown(implied *x, const char *key) {
+    implied_key *known = implied_find(x, key);
+    if (known) known->from = GUESS;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -127,6 +135,16 @@ static void put_gelu(implied *x, const char *from, const char *name) {
     if (name) put_other(x, from, "that its MLPs have the function ", name);
 }
 
+/* The side of an image: a number, or the last two of an array, if they are equal. */
+static void put_side(implied *x, const char *from, const json_t *said) {
+    size_t n = json_array_size(said);
+    const json_t *last = n > 1 ? json_array_get(said, n - 1) : said;
+    json_int_t side = json_integer_value(last);
+    bool square = n < 2 || json_integer_value(json_array_get(said, n - 2)) == side;
+    if (side > 0 && square && implied_find(x, "data.image_size")->from == GUESS)
+        implied_put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
+}
+
 /* Values of channels, one for each or one for all, as (value + add)/by. */
 static void put_pixels(implied *x, const char *from, const char *key, const json_t *said,
                        double add, double by) {
@@ -183,9 +201,7 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
     if (!width_agrees(x, config)) return;
     const json_t *eps = json_object_get(config, "layer_norm_eps");
     json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
-    json_int_t side = json_integer_value(json_object_get(config, "image_size"));
-    if (side > 0 && implied_find(x, "data.image_size")->from == GUESS)
-        implied_put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
+    put_side(x, from, json_object_get(config, "image_size"));
     if (json_is_number(eps)) implied_put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
     if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_gelu(x, from, json_string_value(json_object_get(config, "hidden_act")));
@@ -255,16 +271,61 @@ static void put_pool(implied *x, const char *pool, const char *from) {
     }
 }
 
+/* Whether an argument of a model of timm is absent or one of these names, of which timm ignores
+ * case and underscores. */
+static bool timm_plain(const json_t *args, const char *key, const char *const *plain) {
+    const json_t *said = json_object_get(args, key);
+    const char *name = json_string_value(said);
+    char bare[64];
+    size_t n = 0;
+    if (!said || json_is_null(said) || (name && !*name)) return true;
+    for (; name && *name && n + 1 < sizeof bare; name++)
+        if (*name != '_') bare[n++] = (char)tolower((unsigned char)*name);
+    bare[n] = '\0';
+    for (; *plain; plain++)
+        if (!strcmp(bare, *plain)) return true;
+    return false;
+}
+
+/* The arguments that timm makes a model with, beyond those that shapes show. */
+static void put_timm_args(implied *x, const json_t *args, const char *from) {
+    static const char *const norms[] = {"layernorm", "layernormfp32", NULL};
+    static const char *const mlps[] = {"mlp", NULL}, *const blocks[] = {"block", NULL};
+    static const struct {
+        const char *key, *what;
+    } others[] = {{"use_rot_pos_emb", "that its positions are rotary"},
+                  {"use_post_norm", "that it has norms behind attention and MLPs"}};
+    const char *gelu = json_string_value(json_object_get(args, "act_layer"));
+    const char *norm = json_string_value(json_object_get(args, "norm_layer"));
+    const char *block = json_string_value(json_object_get(args, "block_fn"));
+    const implied_key *head = implied_find(x, "model.head");
+    json_int_t heads = json_integer_value(json_object_get(args, "num_heads"));
+    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    put_side(x, from, json_object_get(args, "img_size"));
+    if (gelu && *gelu) put_gelu(x, from, gelu);
+    if (!timm_plain(args, "mlp_layer", mlps)) put_unknown(x, "model.gelu");
+    if (norm && *norm) implied_put(x, from, "model.norm_eps", "1e-06"); /* timm's own classes */
+    if (!timm_plain(args, "norm_layer", norms) || !timm_plain(args, "block_fn", blocks))
+        put_unknown(x, "model.norm_eps");
+    if (block && !strncmp(block, "ResPost", 7)) put_other(x, from, "that its blocks are ", block);
+    for (size_t i = 0; i < SMOE_COUNT(others); i++)
+        if (json_is_true(json_object_get(args, others[i].key)))
+            put_other(x, from, others[i].what, "");
+    if (json_is_true(json_object_get(args, "pool_include_prefix")) &&
+        strcmp(head->value, "token") != 0 &&
+        strcmp(implied_find(x, "model.registers")->value, "0") != 0)
+        put_other(x, from, "that it pools registers too", "");
+}
+
 static void put_timm(implied *x, const json_t *config, const char *from) {
     const char *name = json_string_value(json_object_get(config, "architecture"));
     const char *pool = json_string_value(json_object_get(config, "global_pool"));
     const json_t *data = json_object_get(config, "pretrained_cfg");
-    const json_t *args = json_object_get(config, "model_args");
-    json_int_t heads = json_integer_value(json_object_get(args, "num_heads"));
     if (!name) return;
     put_timm_name(x, name, from);
     if (pool) put_pool(x, pool, from);
-    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    put_timm_args(x, json_object_get(config, "model_args"), from);
+    put_side(x, from, json_object_get(data, "input_size"));
     put_pictures(x, from, data);
     const char *mode = json_string_value(json_object_get(data, "crop_mode"));
     put_fit(x, from, mode);

@@ -59,6 +59,41 @@ refused '{"architecture": "vit_base_patch16_rpn_224"}' 'of its model: ResPostBlo
 refused '{"architecture": "vit_base_patch16_rope_ape_224"}' 'of its model: rotary positions'
 refused '{"architecture": "vit_base_patch16_224", "global_pool": "max"}' 'that it pools by max'
 refused '{"hidden_size": 16, "hidden_act": "relu"}' 'that its MLPs have the function relu'
+refused '{"architecture": "vit_base_patch16_224", "model_args": {"act_layer": "silu"}}' 'that its MLPs have the function silu'
+refused '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"pool_include_prefix": true}}' 'that it pools registers too'
+refused '{"architecture": "eva_base", "model_args": {"use_rot_pos_emb": true}}' 'that its positions are rotary'
+refused '{"architecture": "vit_base_patch16_224", "model_args": {"block_fn": "ResPostBlock"}}' 'that its blocks are ResPostBlock'
+# The arguments of a model of timm say more than its name; words that are not understood leave a guess.
+while IFS='|' read -r arguments line; do
+    printf '{"architecture": "vit_base_patch16_clip_224", "global_pool": "token", "model_args": %s}' "$arguments" >saved/config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    grep -qx "  $line" out || fail "$arguments: not $line: $(cat out)"
+done <<'E'
+{"pool_include_prefix": true, "act_layer": null}|gelu: erf  # config.json
+{"act_layer": "gelu_tanh"}|gelu: tanh  # config.json
+{"act_layer": "quick_gelu"}|gelu: quick  # config.json
+{"mlp_layer": "Mlp", "block_fn": "Block", "act_layer": ""}|gelu: erf  # config.json
+{"mlp_layer": "OtherMlp"}|gelu: erf  # a guess: not in the file
+{"norm_layer": "layernorm"}|norm_eps: 1e-06  # config.json
+{"norm_layer": "LayerNorm_fp32"}|norm_eps: 1e-06  # config.json
+{"norm_layer": "layernormtf"}|norm_eps: 1e-06  # a guess: not in the file
+{"block_fn": "OtherBlock"}|norm_eps: 1e-05  # a guess: not in the file
+{"img_size": [24, 24]}|image_size: 16
+E
+# The size of images, where no position embeddings show it.
+status 0 smoe init tiny.yaml placeless.safetensors -q $keys model.position=none >/dev/null
+mkdir placeless && mv placeless.safetensors placeless/model.safetensors && other placeless/model.safetensors
+while IFS='|' read -r config size; do
+    printf '%s' "$config" >placeless/config.json
+    status 2 smoe eval placeless >out 2>/dev/null
+    grep -qx "  image_size: $size" out || fail "$config: $(grep image_size out)"
+done <<'E'
+{"architecture": "vit_base_patch16_224", "model_args": {"img_size": 24}, "pretrained_cfg": {"input_size": [3, 32, 32]}}|24  # config.json
+{"architecture": "vit_base_patch16_224", "model_args": {"img_size": [24, 24]}}|24  # config.json
+{"architecture": "vit_base_patch16_224", "pretrained_cfg": {"input_size": [3, 32, 32]}}|32  # config.json
+{"architecture": "vit_base_patch16_224", "pretrained_cfg": {"input_size": [3, 24, 32]}}|224  # a guess: not in the file
+{"hidden_size": 16, "image_size": 48}|48  # config.json
+E
 # Another head than the configuration says.
 printf '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"num_heads": 2}}' >saved/config.json
 status 2 smoe eval saved --spec implied.yaml data.limit=100 2>err
