@@ -121,18 +121,29 @@ static void put_other(implied *x, const char *from, const char *what, const char
     snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", from, what, value);
 }
 
-static void put_gelu(implied *x, const char *from, const char *name) {
+/* The value of model.gelu for another program's name of it; NULL: it is another function. */
+static const char *gelu_of(const char *name) {
     static const struct {
         const char *name, *gelu;
-    } gelus[] = {{"gelu", "erf"},         {"gelu_erf", "erf"},          {"gelu_python", "erf"},
-                 {"quick_gelu", "quick"}, {"gelu_new", "tanh"},         {"gelu_fast", "tanh"},
-                 {"gelu_tanh", "tanh"},   {"gelu_pytorch_tanh", "tanh"}};
-    for (size_t i = 0; name && i < SMOE_COUNT(gelus); i++)
-        if (!strcmp(name, gelus[i].name)) {
-            implied_put(x, from, "model.gelu", "%s", gelus[i].gelu);
-            return;
-        }
-    if (name) put_other(x, from, "that its MLPs have the function ", name);
+    } gelus[] = {{"gelu", "erf"},
+                 {"gelu_erf", "erf"},
+                 {"gelu_python", "erf"},
+                 {"quick_gelu", "quick"},
+                 {"gelu_new", "tanh"},
+                 {"gelu_fast", "tanh"},
+                 {"gelu_tanh", "tanh"},
+                 {"gelu_accurate", "tanh"},
+                 {"gelu_python_tanh", "tanh"},
+                 {"gelu_pytorch_tanh", "tanh"}};
+    for (size_t i = 0; i < SMOE_COUNT(gelus); i++)
+        if (!strcmp(name, gelus[i].name)) return gelus[i].gelu;
+    return NULL;
+}
+
+static void put_gelu(implied *x, const char *from, const char *name) {
+    const char *gelu = name ? gelu_of(name) : NULL;
+    if (gelu) implied_put(x, from, "model.gelu", "%s", gelu);
+    if (name && !gelu) put_other(x, from, "that its MLPs have the function ", name);
 }
 
 /* The side of an image: a number, or the last two of an array, if they are equal. */
@@ -188,27 +199,68 @@ static void put_share(implied *x, const char *from, double share) {
     if (share >= 0.1 && share < 1) implied_put(x, from, "data.crop_pct", "%.9g", share);
 }
 
-static bool width_agrees(implied *x, const json_t *config) {
-    const implied_key *width = implied_find(x, "model.width");
-    json_int_t size = json_integer_value(json_object_get(config, "hidden_size"));
-    return size > 0 && (size_t)size == strtoull(width->value, NULL, 10);
+/* ---- configurations of transformers ---------------------------------------------------------- */
+
+/* What the classes of transformers have where a configuration says nothing. */
+typedef struct hf_tower {
+    const char *type;
+    json_int_t width, heads;
+    double eps;
+    const char *gelu;
+} hf_tower;
+
+static const hf_tower hf_towers[] = {
+    {"clip_vision_model", 768, 12, 1e-5, "quick_gelu"},
+    {"siglip_vision_model", 768, 12, 1e-6, "gelu_pytorch_tanh"},
+    {"vit", 768, 12, 1e-12, "gelu"},
+    {"deit", 768, 12, 1e-12, "gelu"},
+    {"ijepa", 768, 12, 1e-12, "gelu"},
+    {"vit_msn", 768, 12, 1e-6, "gelu"},
+    {"dinov2", 768, 12, 1e-6, "gelu"},
+    {"dinov2_with_registers", 768, 12, 1e-6, "gelu"},
+};
+
+/* `part` "vision": of what the configuration of a model with several towers has for that, or of the
+ * whole configuration. */
+static hf_tower hf_tower_of(const json_t *config, const char *part) {
+    char name[64];
+    const char *whole = json_string_value(json_object_get(config, "model_type"));
+    snprintf(name, sizeof name, "%s_config", part);
+    const json_t *own = json_object_get(config, name);
+    if (!json_is_object(own)) own = config;
+    const char *type = json_string_value(json_object_get(own, "model_type"));
+    snprintf(name, sizeof name, "%.30s_%s_model", whole ? whole : "", part);
+    hf_tower x = {0};
+    for (size_t i = 0; i < SMOE_COUNT(hf_towers); i++)
+        if ((type && !strcmp(type, hf_towers[i].type)) || !strcmp(name, hf_towers[i].type))
+            x = hf_towers[i];
+    const json_t *width = json_object_get(own, "hidden_size"),
+                 *heads = json_object_get(own, "num_attention_heads"),
+                 *eps = json_object_get(own, "layer_norm_eps"),
+                 *gelu = json_object_get(own, "hidden_act");
+    if (json_is_integer(width)) x.width = json_integer_value(width);
+    if (json_is_integer(heads)) x.heads = json_integer_value(heads);
+    if (json_is_number(eps)) x.eps = json_number_value(eps);
+    if (json_is_string(gelu)) x.gelu = json_string_value(gelu);
+    return x;
 }
 
-/* transformers: its classes leave out no key that matters here, except in old files. */
 static void put_hugging_face(implied *x, const json_t *config, const char *from) {
+    const hf_tower image = hf_tower_of(config, "vision");
+    const implied_key *width = implied_find(x, "model.width");
+    if (image.width <= 0 || (size_t)image.width != strtoull(width->value, NULL, 10)) return;
     const json_t *vision = json_object_get(config, "vision_config");
     if (vision) config = vision;
-    if (!width_agrees(x, config)) return;
-    const json_t *eps = json_object_get(config, "layer_norm_eps");
-    json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
     put_side(x, from, json_object_get(config, "image_size"));
-    if (json_is_number(eps)) implied_put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
-    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
-    put_gelu(x, from, json_string_value(json_object_get(config, "hidden_act")));
+    if (image.eps > 0) implied_put(x, from, "model.norm_eps", "%.9g", image.eps);
+    if (image.heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, image.heads);
+    put_gelu(x, from, image.gelu);
     put_known(x, from, "model.head"); /* names tell it there */
     if (json_object_get(config, "rope_theta"))
         put_other(x, from, "that its positions are rotary", "");
 }
+
+/* ---- configurations of timm and open_clip ---------------------------------------------------- */
 
 /* Models of timm that have the tensors of a plain Vision Transformer but are none. */
 static const struct {
@@ -360,6 +412,8 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
     put_pictures(x, from, data);
     put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
+
+/* ---- configurations of preprocessing --------------------------------------------------------- */
 
 /* transformers computes (x f + o - mean)/std from a byte x: f is 1/255, or another factor, or 1
  * without do_rescale; o is 0, or -1 with rescale_offset; without do_normalize, mean is 0 and std 1.

@@ -35,6 +35,25 @@ grep -q "trained with other pixel values: preprocessor_config.json beside it say
 status 2 smoe train tiny.yaml -n --init saved $keys 2>err
 grep -q 'config.json beside it says model.norm_eps=1e-12' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init saved --partial $keys >/dev/null
+# What a configuration of transformers leaves out, its class has: of 768 and 12 heads, and of the type of the model.
+while IFS='|' read -r width config eps gelu; do
+    status 0 smoe init tiny.yaml sparse.safetensors -q model.moe.layers=none model.head=token model.depth=1 model.width=$width >/dev/null
+    mkdir sparse && mv sparse.safetensors sparse/model.safetensors && other sparse/model.safetensors
+    printf '%s' "$config" >sparse/config.json
+    status 2 smoe eval sparse >out 2>/dev/null
+    grep -qx "  norm_eps: $eps" out && grep -qx "  gelu: $gelu" out || fail "$config: $(cat out)"
+    [ "$gelu" = "erf  # a guess: not in the file" ] || grep -qx '  heads: 12  # config.json' out || fail "$config: $(cat out)"
+    rm -r sparse
+done <<'E'
+768|{"vision_config": {"model_type": "siglip_vision_model"}, "model_type": "siglip"}|1e-06  # config.json|tanh  # config.json
+768|{"vision_config": {"model_type": "clip_vision_model"}}|1e-05  # config.json|quick  # config.json
+768|{"model_type": "clip", "vision_config": {}}|1e-05  # config.json|quick  # config.json
+768|{"model_type": "vit"}|1e-12  # config.json|erf  # config.json
+768|{"model_type": "deit", "layer_norm_eps": 1e-3, "hidden_act": "gelu_python_tanh"}|0.001  # config.json|tanh  # config.json
+48|{"model_type": "dinov2", "hidden_size": 48, "hidden_act": "gelu_accurate"}|1e-06  # config.json|tanh  # config.json
+48|{"model_type": "dinov2"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
+48|{"hidden_size": 48, "model_type": "another"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
+E
 # One of timm.
 printf '{"architecture": "vit_base_patch16_clip_quickgelu_224", "global_pool": "avg", "pretrained_cfg": {"crop_pct": 0.9, "interpolation": "bicubic"}}' >saved/config.json
 mv saved/preprocessor_config.json .
