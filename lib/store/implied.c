@@ -15,12 +15,14 @@ typedef struct implied_key {
     const char *from; /* what says it, for messages; NULL: the shapes; "": nothing, it is a guess */
 } implied_key;
 
-enum { IMPLIED = 24 };
+enum { IMPLIED = 32 };
 typedef struct implied {
     implied_key key[IMPLIED];
     size_t count;    /* 0: the file has no patch embedding, or a model with experts */
     char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
     char filter[96]; /* what says data.resize, if that is another filter */
+    bool texts;      /* the file has a text tower */
+    char text[160];  /* as `other`, of that tower */
 } implied;
 
 static implied_key *implied_find(implied *x, const char *key) {
@@ -107,6 +109,7 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
                          : "gap");
     implied_put(x, NULL, "model.registers", "%zu",
                 dim_of(file, "reg_token", 1) + (token && (map || normed)));
+    x->texts = smoe_safetensors_find(file, "text.token_embedding.weight");
     bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary embeddings are not stored */
     implied_put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
     if (smoe_safetensors_find(file, "norm_pre.weight"))
@@ -144,6 +147,29 @@ static void put_gelu(implied *x, const char *from, const char *name) {
     const char *gelu = name ? gelu_of(name) : NULL;
     if (gelu) implied_put(x, from, "model.gelu", "%s", gelu);
     if (name && !gelu) put_other(x, from, "that its MLPs have the function ", name);
+}
+
+/* A text tower: 0 and NULL are not known. Its function is that of the image tower, which is there
+ * already. */
+static void put_text(implied *x, const char *from, json_int_t heads, double eps,
+                     const char *function) {
+    const implied_key *image = implied_find(x, "model.gelu");
+    const char *gelu = function ? gelu_of(function) : NULL;
+    if (!x->texts) return;
+    if (heads > 0) implied_put(x, from, "text.heads", "%" JSON_INTEGER_FORMAT, heads);
+    if (eps > 0) implied_put(x, from, "text.norm_eps", "%.9g", eps);
+    if (function && (!gelu || (image && strcmp(gelu, image->value) != 0)))
+        snprintf(x->text, sizeof x->text,
+                 "%s beside it says that the MLPs of its text tower have the function %.40s%s",
+                 from, function, gelu ? ", and those of images another" : "");
+}
+
+/* Without a causal mask there is none of the padding either. */
+static void put_text_mask(implied *x, const char *from, bool causal, const char *pool) {
+    if (!x->texts) return;
+    implied_put(x, from, "text.causal", causal ? "true" : "false");
+    implied_put(x, from, "text.pool", "%s", pool);
+    if (!causal) implied_put(x, from, "text.padding", "attended");
 }
 
 /* The side of an image: a number, or the last two of an array, if they are equal. */
@@ -207,27 +233,29 @@ typedef struct hf_tower {
     json_int_t width, heads;
     double eps;
     const char *gelu;
+    const char *pool; /* of texts: "end" of a causal tower, "last" of one without a mask */
 } hf_tower;
 
 static const hf_tower hf_towers[] = {
-    {"clip_vision_model", 768, 12, 1e-5, "quick_gelu"},
-    {"siglip_vision_model", 768, 12, 1e-6, "gelu_pytorch_tanh"},
-    {"vit", 768, 12, 1e-12, "gelu"},
-    {"deit", 768, 12, 1e-12, "gelu"},
-    {"ijepa", 768, 12, 1e-12, "gelu"},
-    {"vit_msn", 768, 12, 1e-6, "gelu"},
-    {"dinov2", 768, 12, 1e-6, "gelu"},
-    {"dinov2_with_registers", 768, 12, 1e-6, "gelu"},
+    {"clip_vision_model", 768, 12, 1e-5, "quick_gelu", NULL},
+    {"clip_text_model", 512, 8, 1e-5, "quick_gelu", "end"},
+    {"siglip_vision_model", 768, 12, 1e-6, "gelu_pytorch_tanh", NULL},
+    {"siglip_text_model", 768, 12, 1e-6, "gelu_pytorch_tanh", "last"},
+    {"vit", 768, 12, 1e-12, "gelu", NULL},
+    {"deit", 768, 12, 1e-12, "gelu", NULL},
+    {"ijepa", 768, 12, 1e-12, "gelu", NULL},
+    {"vit_msn", 768, 12, 1e-6, "gelu", NULL},
+    {"dinov2", 768, 12, 1e-6, "gelu", NULL},
+    {"dinov2_with_registers", 768, 12, 1e-6, "gelu", NULL},
 };
 
-/* `part` "vision": of what the configuration of a model with several towers has for that, or of the
- * whole configuration. */
+/* The tower "vision" or "text" of a model with several; or the only one, which is "vision". */
 static hf_tower hf_tower_of(const json_t *config, const char *part) {
     char name[64];
     const char *whole = json_string_value(json_object_get(config, "model_type"));
     snprintf(name, sizeof name, "%s_config", part);
     const json_t *own = json_object_get(config, name);
-    if (!json_is_object(own)) own = config;
+    if (!json_is_object(own)) own = *part == 'v' ? config : NULL;
     const char *type = json_string_value(json_object_get(own, "model_type"));
     snprintf(name, sizeof name, "%.30s_%s_model", whole ? whole : "", part);
     hf_tower x = {0};
@@ -246,7 +274,7 @@ static hf_tower hf_tower_of(const json_t *config, const char *part) {
 }
 
 static void put_hugging_face(implied *x, const json_t *config, const char *from) {
-    const hf_tower image = hf_tower_of(config, "vision");
+    const hf_tower image = hf_tower_of(config, "vision"), text = hf_tower_of(config, "text");
     const implied_key *width = implied_find(x, "model.width");
     if (image.width <= 0 || (size_t)image.width != strtoull(width->value, NULL, 10)) return;
     const json_t *vision = json_object_get(config, "vision_config");
@@ -256,6 +284,8 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
     if (image.heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, image.heads);
     put_gelu(x, from, image.gelu);
     put_known(x, from, "model.head"); /* names tell it there */
+    put_text(x, from, text.heads, text.eps, text.gelu);
+    if (text.pool) put_text_mask(x, from, !strcmp(text.pool, "end"), text.pool);
     if (json_object_get(config, "rope_theta"))
         put_other(x, from, "that its positions are rotary", "");
 }
@@ -385,6 +415,34 @@ static void put_timm(implied *x, const json_t *config, const char *from) {
         put_share(x, from, json_number_value(json_object_get(data, "crop_pct")));
 }
 
+/* What open_clip says of a tower of its own, of images or texts. */
+static double clip_eps(const json_t *tower) {
+    const json_t *eps = smoe_json_at(tower, "norm_kwargs.eps");
+    return eps ? json_number_value(eps) : 1e-5;
+}
+
+static const char *clip_gelu(const json_t *model, const json_t *tower) {
+    const char *form = json_string_value(smoe_json_at(tower, "act_kwargs.approximate"));
+    if (json_is_true(json_object_get(model, "quick_gelu"))) return "quick_gelu";
+    return form && !strcmp(form, "tanh") ? "gelu_tanh" : "gelu";
+}
+
+static void put_clip_text(implied *x, const json_t *model, const char *from) {
+    static const struct {
+        const char *theirs, *ours;
+    } pools[] = {{"argmax", "end"}, {"eos", "end"}, {"last", "last"}, {"first", "first"}};
+    const json_t *text = json_object_get(model, "text_cfg");
+    const json_t *heads = json_object_get(text, "heads");
+    const char *pool = json_string_value(json_object_get(text, "pool_type"));
+    bool causal = !json_is_true(json_object_get(text, "no_causal_mask"));
+    if (!text || json_object_get(text, "hf_model_name")) return;
+    put_text(x, from, heads ? json_integer_value(heads) : 8, clip_eps(text),
+             clip_gelu(model, text));
+    if (!pool) pool = "argmax";
+    for (size_t i = 0; i < SMOE_COUNT(pools); i++)
+        if (!strcmp(pool, pools[i].theirs)) put_text_mask(x, from, causal, pools[i].ours);
+}
+
 static void put_open_clip(implied *x, const json_t *config, const char *from) {
     const json_t *model = json_object_get(config, "model_cfg");
     const json_t *vision = json_object_get(model, "vision_cfg");
@@ -395,20 +453,16 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
     if (timm) {
         put_timm_name(x, timm, from);
     } else {
-        const json_t *eps = smoe_json_at(vision, "norm_kwargs.eps");
-        const char *form = json_string_value(smoe_json_at(vision, "act_kwargs.approximate"));
         json_int_t width = json_integer_value(json_object_get(vision, "width"));
         json_int_t each = json_integer_value(json_object_get(vision, "head_width"));
         if (!each) each = 64;
         if (width > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, width / each);
-        implied_put(x, from, "model.norm_eps", "%.9g", eps ? json_number_value(eps) : 1e-5);
-        implied_put(x, from, "model.gelu", "%s",
-                    json_is_true(json_object_get(model, "quick_gelu")) ? "quick"
-                    : form && !strcmp(form, "tanh")                    ? "tanh"
-                                                                       : "erf");
+        implied_put(x, from, "model.norm_eps", "%.9g", clip_eps(vision));
+        put_gelu(x, from, clip_gelu(model, vision));
         put_known(x, from, "model.head");
         if (pool && strcmp(pool, "tok") != 0) put_other(x, from, "that it pools by ", pool);
     }
+    put_clip_text(x, model, from);
     put_pictures(x, from, data);
     put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
@@ -519,11 +573,14 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
 /* ---- against a spec -------------------------------------------------------------------------- */
 
 /* A key of a spec as text: "1e-06", "true", "token", "[0.5,0.4,0.4]". */
-static void implied_value_of(char value[96], const json_t *spec, const char *key) {
-    const json_t *at = smoe_json_at(spec, key);
+static void implied_value_of(char value[96], const smoe_spec *spec, const json_t *json,
+                             const char *key) {
+    const json_t *at = smoe_json_at(json, key);
     SMOE_FREED char *list = json_is_array(at) ? smoe_json_dump(at, 0) : NULL;
     if (list || json_is_string(at))
         snprintf(value, 96, "%s", list ? list : json_string_value(at));
+    else if (!strcmp(key, "text.heads")) /* 0 is that of the image tower */
+        snprintf(value, 96, "%zu", smoe_spec_text_tower(spec).heads);
     else if (json_is_boolean(at))
         snprintf(value, 96, "%s", json_is_true(at) ? "true" : "false");
     else
@@ -532,10 +589,19 @@ static void implied_value_of(char value[96], const json_t *spec, const char *key
 
 /* What tensors do not show of a model of this program must be as its own spec has it. */
 static void put_own(implied *x, const smoe_safetensors *file) {
-    static const char *const keys[] = {"model.heads",      "model.norm_eps",       "model.gelu",
-                                       "model.moe.l2_eps", "model.moe.scale_form", "model.moe.gate",
-                                       "text.causal",      "model.moe.combine",    "text.pool",
-                                       "text.padding",     "text.norm_eps",        "data.mean",
+    static const char *const keys[] = {"model.heads",
+                                       "model.norm_eps",
+                                       "model.gelu",
+                                       "model.moe.l2_eps",
+                                       "model.moe.scale_form",
+                                       "model.moe.gate",
+                                       "text.causal",
+                                       "model.moe.combine",
+                                       "text.pool",
+                                       "text.padding",
+                                       "text.norm_eps",
+                                       "data.mean",
+                                       "text.heads",
                                        "data.std"};
     const smoe_spec_text carried = {
         .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
@@ -544,9 +610,9 @@ static void put_own(implied *x, const smoe_safetensors *file) {
     char value[96];
     *x = (implied){.count = 0};
     if (!carried.text || smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return;
-    json_auto_t *spec = smoe_spec_object(&own);
+    json_auto_t *json = smoe_spec_object(&own);
     for (size_t i = 0; i < SMOE_COUNT(keys); i++) {
-        implied_value_of(value, spec, keys[i]);
+        implied_value_of(value, &own, json, keys[i]);
         if (smoe_spec_acts(&own, keys[i])) implied_put(x, "its own spec has", keys[i], "%s", value);
     }
 }
@@ -562,9 +628,9 @@ static bool implied_said(implied *x, const smoe_safetensors *file) {
     return own;
 }
 
-static int refuse_other(const implied *x, const char *path, smoe_err *err) {
-    if (!*x->other) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path, x->other);
+static int refuse_other(const char *other, const char *path, smoe_err *err) {
+    if (!*other) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path, other);
 }
 
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
@@ -573,14 +639,15 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     implied x;
     smoe_err found = {0};
     bool own = implied_said(&x, file);
-    if (refuse_other(&x, path, err)) return -1;
+    if (refuse_other(x.other, path, err)) return -1;
+    if (smoe_spec_acts(spec, "text.heads") && refuse_other(x.text, path, err)) return -1;
     json_auto_t *json = smoe_spec_object(spec);
     for (size_t i = 0; i < x.count; i++) {
         const implied_key *k = &x.key[i];
         char value[96];
         bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
         if (!k->from || !*k->from || !strncmp(k->key, "data.", 5) || (head && !pooled)) continue;
-        implied_value_of(value, json, k->key);
+        implied_value_of(value, spec, json, k->key);
         if (strcmp(value, k->value) != 0 && smoe_spec_acts(spec, k->key))
             smoe_fail_more(&found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path,
                            k->from, own ? "" : " beside it says", k->key, k->value, value,
@@ -594,7 +661,7 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     implied x;
     if (smoe_foreign_check(file, err)) return -1;
     implied_of(&x, file);
-    if (refuse_other(&x, path, err)) return -1;
+    if (refuse_other(x.other, path, err)) return -1;
     if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
         return 0;
     return smoe_fail(err, SMOE_DATA,

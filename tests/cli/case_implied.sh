@@ -113,6 +113,42 @@ done <<'E'
 {"architecture": "vit_base_patch16_224", "pretrained_cfg": {"input_size": [3, 24, 32]}}|224  # a guess: not in the file
 {"hidden_size": 16, "image_size": 48}|48  # config.json
 E
+# Of a text tower: heads, epsilon, mask and pooling, and a function other than that of images, which no model has.
+pairs='train.loss=contrastive text.context=40 text.width=16 text.heads=2 text.depth=1 text.embed=12 model.moe.layers=none model.head=token model.gelu=quick'
+status 0 smoe init tiny.yaml both.safetensors -q $pairs >/dev/null
+mkdir both && cp both.safetensors both/model.safetensors && other both/model.safetensors
+while IFS='|' read -r file code config more said; do
+    rm -f both/*.json
+    printf '%s' "$config" >both/$file.json
+    status $code smoe train tiny.yaml -n --init both $pairs $more >out 2>err
+    [ $code -eq 0 ] || grep -qF "$file.json beside it says $said" err || fail "$config: $(cat err)"
+done <<'E'
+config|0|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"num_attention_heads": 2}}|model.norm_eps=1e-5|
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {}}|model.norm_eps=1e-5|text.heads=8, and the spec has 2
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"num_attention_heads": 4}}|model.norm_eps=1e-5 text.heads=0|text.heads=4, and the spec has 2
+config|2|{"vision_config": {"hidden_size": 16}, "text_config": {"layer_norm_eps": 0.01}}||text.norm_eps=0.01, and the spec has 1e-05
+config|0|{"vision_config": {"hidden_size": 16}, "text_config": {"layer_norm_eps": 0.01}}|text.norm_eps=0.01|
+config|3|{"vision_config": {"hidden_size": 16, "hidden_act": "quick_gelu"}, "text_config": {"hidden_act": "gelu"}}||that the MLPs of its text tower have the function gelu, and those of images another
+config|3|{"vision_config": {"hidden_size": 16}, "text_config": {"hidden_act": "relu"}}||that the MLPs of its text tower have the function relu
+config|2|{"model_type": "siglip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2, "hidden_act": "quick_gelu"}, "text_config": {"num_attention_heads": 2, "hidden_act": "quick_gelu"}}||text.causal=false, and the spec has true
+config|0|{"model_type": "siglip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2, "hidden_act": "quick_gelu"}, "text_config": {"num_attention_heads": 2, "hidden_act": "quick_gelu"}}|text.causal=false text.pool=last text.padding=attended text.norm_eps=1e-6|
+config|0|{"hidden_size": 16, "num_attention_heads": 2, "hidden_act": "quick_gelu", "layer_norm_eps": 1e-6}|text.heads=4|
+open_clip_config|0|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2}}}|model.norm_eps=1e-5|
+open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {}}}|model.norm_eps=1e-5|text.heads=8, and the spec has 2
+open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "no_causal_mask": true}}}|model.norm_eps=1e-5|text.causal=false, and the spec has true
+open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "pool_type": "last"}}}|model.norm_eps=1e-5|text.pool=last, and the spec has end
+open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "norm_kwargs": {"eps": 0.01}}}}|model.norm_eps=1e-5|text.norm_eps=0.01, and the spec has 1e-05
+open_clip_config|3|{"model_cfg": {"vision_cfg": {}, "text_cfg": {"heads": 2, "act_kwargs": {"approximate": "tanh"}}}}|model.norm_eps=1e-5 model.gelu=erf|that the MLPs of its text tower have the function gelu_tanh, and those of images another
+E
+# Its function does not matter where texts are not read, and no more does the tower where the file has none.
+printf '{"vision_config": {"hidden_size": 16}, "text_config": {"hidden_act": "relu"}}' >both/config.json && rm both/open_clip_config.json
+status 2 smoe eval both >out 2>/dev/null
+grep -qx '  width: 16' out || fail "$(cat out)"
+cp vit.safetensors both/model.safetensors
+printf '{"vision_config": {"hidden_size": 16}, "text_config": {"num_attention_heads": 4}}' >both/config.json
+status 0 smoe train tiny.yaml -n --init both $pairs model.pre_norm=true model.registers=2 >/dev/null 2>err
+status 2 smoe train tiny.yaml -n --init both.safetensors $pairs text.heads=4 2>err
+grep -q 'both.safetensors: its own spec has text.heads=2, and the spec has 4; --partial' err || fail "$(cat err)"
 # Another head than the configuration says.
 printf '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"num_heads": 2}}' >saved/config.json
 status 2 smoe eval saved --spec implied.yaml data.limit=100 2>err
