@@ -8,6 +8,7 @@
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 static const char GUESS[] = "";
+static const char QUERIES[] = "the shape of its queries";
 
 typedef struct implied_key {
     const char *key;
@@ -80,6 +81,14 @@ static size_t implied_side_of(const smoe_safetensors *file) {
     return 0;
 }
 
+/* The heads that a file shows in the shape of its queries; 0: it does not. */
+static size_t heads_of(const smoe_safetensors *file) {
+    size_t heads = 0;
+    for (const char *at = smoe_safetensors_note(file); at; at = strchr(at, SMOE_FOREIGN_HEADS[0]))
+        if (sscanf(at++, SMOE_FOREIGN_HEADS, &heads) == 1) return heads;
+    return 0;
+}
+
 static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t d = dim_of(file, "patch_embed.proj.weight", 0), depth = depth_of(file);
     size_t patch = dim_of(file, "patch_embed.proj.weight", 2), side = implied_side_of(file);
@@ -94,9 +103,9 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
     implied_put(x, NULL, "model.mlp", "%zu", mlp);
     /* 64 numbers per head, except in the sizes that have 16 heads */
     bool wide = d == 1152 || d == 1280 || d == 1408 || d == 1664;
-    size_t heads = wide ? 16 : d % 64 ? 1 : d / 64;
+    size_t heads = wide ? 16 : d % 64 ? 1 : d / 64, known = heads_of(file);
     if (dh) implied_put(x, NULL, "model.heads", "%zu", d / dh);
-    if (!dh) implied_put(x, GUESS, "model.heads", "%zu", heads);
+    if (!dh) implied_put(x, known ? QUERIES : GUESS, "model.heads", "%zu", known ? known : heads);
     implied_put(x, NULL, "model.patch_size", "%zu", patch);
     bool map = smoe_safetensors_find(file, "attn_pool.latent");
     bool normed = smoe_safetensors_find(file, "fc_norm.weight");
@@ -649,9 +658,12 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
         if (!k->from || !*k->from || !strncmp(k->key, "data.", 5) || (head && !pooled)) continue;
         implied_value_of(value, spec, json, k->key);
         if (strcmp(value, k->value) != 0 && smoe_spec_acts(spec, k->key))
-            smoe_fail_more(&found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path,
-                           k->from, own ? "" : " beside it says", k->key, k->value, value,
-                           own ? "; --partial takes the weights all the same" : "");
+            smoe_fail_more(
+                &found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path, k->from,
+                own                  ? ""
+                : k->from == QUERIES ? " says"
+                                     : " beside it says",
+                k->key, k->value, value, own ? "; --partial takes the weights all the same" : "");
     }
     return smoe_fail_found(err, &found);
 }

@@ -1,5 +1,6 @@
 /* Which tensors in a file are the model's, and the table of the names that other programs give to
  * them; see foreign_parts.h. */
+#include "tensors/foreign.h"
 #include "tensors/foreign_parts.h"
 
 typedef smoe_foreign_rule rule;
@@ -353,6 +354,20 @@ static void most_tensors(place *at, const smoe_foreign_file *f) {
     }
 }
 
+/* The axis of heads of the first block's queries; 0: they have none. */
+static size_t heads_of(const place *at, const smoe_foreign_file *f) {
+    for (size_t i = 0; i < f->pieces; i++) {
+        const piece *p = &f->piece[i];
+        const char *name = p->name;
+        char to[SMOE_FOREIGN_NAME];
+        const rule *r = p->ndim == 3 && !smoe_foreign_place_other(at, f, p)
+                            ? smoe_foreign_place_rule(at, &name, to)
+                            : NULL;
+        if (r && r->axes && !strcmp(to, "blocks.0.attn.qkv.weight")) return p->dim[1];
+    }
+    return 0;
+}
+
 int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char *weights,
                           FILE *note, smoe_err *err) {
     size_t found = 0, others = 0;
@@ -375,6 +390,8 @@ int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char 
         place_put(note, others++ ? ", " : " and not of ", &at);
     }
     if (others) fputs("; --weights raw and --weights ema choose", note);
+    size_t heads = heads_of(chosen, f);
+    if (heads) fprintf(note, "; " SMOE_FOREIGN_HEADS, heads);
     return 0;
 }
 

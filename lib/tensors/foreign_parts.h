@@ -92,7 +92,8 @@ typedef struct smoe_foreign_place {
 
 /* Chooses: raw weights before averages, a teacher before a student, the first of equals; if
  * `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
- * with most tensors, without a prefix. What was chosen, and what else is there, goes to `note`. */
+ * with most tensors, without a prefix. What was chosen, what else is there, and the number of heads
+ * if queries have an axis of them, goes to `note`. */
 int smoe_foreign_place_of(smoe_foreign_place *at, const smoe_foreign_file *file,
                           const char *weights, FILE *note, smoe_err *err) SMOE_MUST_CHECK;
 

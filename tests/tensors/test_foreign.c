@@ -5,6 +5,7 @@
  * checked.
  */
 #include "scratch.h"
+#include "store/implied.h"
 #include "store/run.h"
 #include "tensors/foreign.h"
 #include "tensors/foreign_parts.h"
@@ -246,6 +247,29 @@ static const char *write_zip(const scratch *s, char path[SCRATCH_PATH], const ch
     return path;
 }
 
+/* The number of heads is an axis of the queries, and no other number is taken from a spec. */
+static void assert_heads(const char *path) {
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    if (smoe_run_model(&file, path, NULL, NULL, &err)) fail_msg("%s", err.text);
+    char *implied = smoe_implied_spec(file);
+    assert_non_null(strstr(implied, "\n  heads: 2  # the shape of its queries\n"));
+    free(implied);
+    for (size_t heads = 1; heads <= 4; heads *= 2) {
+        char *overrides[] = {smoe_text_format("model.heads=%zu", heads)};
+        smoe_spec spec = {0};
+        const smoe_spec_text text = {.text = "model: {width: 8}", .label = "test"};
+        assert_int_equal(smoe_spec_parse(&spec, &text, overrides, 1, &err), 0);
+        assert_int_equal(smoe_implied_check(&spec, file, true, &err), heads == HEADS ? 0 : -1);
+        if (heads != HEADS)
+            assert_non_null(strstr(err.text, "the shape of its queries says model.heads=2"));
+        smoe_spec_free(&spec);
+        free(overrides[0]);
+        err = (smoe_err){0};
+    }
+    smoe_safetensors_free(file);
+}
+
 static void arrays_of_vit(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -259,6 +283,7 @@ static void arrays_of_vit(void **state) {
         add_arrays(&zip, &variants[i]);
         add_array(&zip, "pre_logits/bias", 1, (size_t[]){2}, more, &variants[i]);
         assert_model(write_zip(s, path, "vit.npz", &zip), 1);
+        assert_heads(path);
     }
 }
 
