@@ -230,8 +230,17 @@ static void put_pictures(implied *x, const char *from, const json_t *data) {
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
 }
 
+/* With the digits that it takes: smoe_box_share rounds the quotient by it down. */
 static void put_share(implied *x, const char *from, double share) {
-    if (share >= 0.1 && share < 1) implied_put(x, from, "data.crop_pct", "%.9g", share);
+    if (share >= 0.1 && share < 1)
+        implied_put(x, from, "data.crop_pct", "%.*g", smoe_text_digits(share, 1), share);
+}
+
+/* The share of a side of `whole` pixels that `crop` of them are, for which the quotient is no less
+ * than `whole`. */
+static double share_of(double crop, double whole) {
+    double share = crop / whole;
+    return crop / share < whole ? nextafter(share, 0) : share;
 }
 
 /* ---- configurations of transformers ---------------------------------------------------------- */
@@ -510,7 +519,7 @@ static void put_sizes(implied *x, const json_t *config, const char *from) {
     if (crops && !json_is_true(crops)) crop = NULL;
     double whole = json_number_value(high ? high : edge);
     if (high) put_fit(x, from, "squash");
-    if (whole > 0) put_share(x, from, json_number_value(crop) / whole);
+    if (whole > 0) put_share(x, from, share_of(json_number_value(crop), whole));
 }
 
 static void put_processor(implied *x, const json_t *config, const char *from) {

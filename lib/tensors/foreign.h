@@ -8,8 +8,8 @@
 
 #include "tensors/safetensors.h"
 
-/* Where its queries show the number of heads, which tensors here do not, the note of a file has it in
- * these words (smoe_safetensors_note). */
+/* Where its queries show the number of heads, which tensors here do not, the note of a file has it
+ * in these words (smoe_safetensors_note). */
 #define SMOE_FOREIGN_HEADS "queries of %zu heads"
 
 /* Whether bytes begin as a .npz or .pth file does. */

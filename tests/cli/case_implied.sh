@@ -173,7 +173,19 @@ done <<'E'
 {"size": 256, "crop_size": 224, "image_processor_type": "CLIPImageProcessor"}||0.875
 {"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": true}||0.875
 {"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": false}||
+{"size": {"shortest_edge": 36}, "crop_size": {"height": 32, "width": 32}}||0.8888888888888888
+{"size": {"shortest_edge": 37}, "crop_size": {"height": 32, "width": 32}}||0.8648648648648649
+{"size": {"shortest_edge": 93}, "crop_size": {"height": 32, "width": 32}}||0.3440860215053763
 E
+# All sizes come back from the share, rounded down as images are resized.
+for whole in 9 36 37 93 256 330 517; do
+    for side in 8 32 224; do
+        [ $side -lt $whole ] && [ $((10 * side)) -gt $whole ] || continue
+        printf '{"size": {"shortest_edge": %s}, "crop_size": %s}' $whole $side >saved/preprocessor_config.json
+        share=$(smoe eval saved 2>/dev/null | sed -n 's/^  crop_pct: \([0-9.]*\)  # .*/\1/p')
+        [ "$(awk "BEGIN { print int($side / $share) }")" = $whole ] || fail "$side of $whole: $share"
+    done
+done
 # Filters that smoe lacks, by number in transformers and by name in timm.
 while read -r number name nearest; do
     printf '{"resample": %s}' $number >saved/preprocessor_config.json
