@@ -110,7 +110,7 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
     bool map = smoe_safetensors_find(file, "attn_pool.latent");
     bool normed = smoe_safetensors_find(file, "fc_norm.weight");
     bool token = dim_of(file, "cls_token", 1);
-    bool pools = map || normed || !token; /* else its patches may be pooled as well */
+    bool pools = map || !token; /* else the token may be pooled, or the patches */
     implied_put(x, pools ? NULL : GUESS, "model.head", "%s",
                 map      ? "map"
                 : normed ? "gap-norm"
@@ -195,11 +195,13 @@ static void put_side(implied *x, const char *from, const json_t *said) {
 static void put_pixels(implied *x, const char *from, const char *key, const json_t *said,
                        double add, double by) {
     double v[3];
+    bool grey = !strcmp(implied_find(x, "data.channels")->value, "1");
     for (size_t i = 0; i < 3; i++)
         v[i] = (json_number_value(json_is_array(said) ? json_array_get(said, i) : said) + add) / by;
     if (json_array_size(said) == 3)
         implied_put(x, from, key, "[%.8g, %.8g, %.8g]", v[0], v[1], v[2]);
-    if (json_is_number(said)) implied_put(x, from, key, "%.8g", v[0]);
+    if (json_is_number(said) || (grey && json_array_size(said) == 1))
+        implied_put(x, from, key, "%.8g", v[0]);
 }
 
 static const char *const filters[] = {"nearest", "lanczos", "bilinear",

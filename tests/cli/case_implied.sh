@@ -225,6 +225,23 @@ for mode in squash:squash border:'border  # config.json, with the colour of its 
     status 2 smoe eval saved >out 2>/dev/null
     grep -q "^  fit: ${mode#*:}" out && [ "$(grep -c 'crop_pct: 0.9' out)" = "$([ "${mode%%:*}" = squash ] && echo 1 || echo 0)" ] || fail "$mode: $(cat out)"
 done
+# A norm behind the pooling does not say what is pooled, where there is a class token; a configuration does.
+mkdir normed && cp vit.safetensors normed/model.safetensors
+LC_ALL=C sed -i 's/"norm\.weight":/"fc_norm.weight":/; s/"norm\.bias":/"fc_norm.bias":/; s/"some\.spec":/"s.spec":/; s/"some\.version":/"s.version":/' normed/model.safetensors
+status 2 smoe eval normed >out 2>/dev/null
+grep -qx '  head: gap-norm  # a guess: not in the file' out && grep -qx '  registers: 3' out || fail "$(cat out)"
+printf '{"architecture": "vit_base_patch16_224", "global_pool": "avg"}' >normed/config.json
+status 2 smoe eval normed >out 2>/dev/null
+grep -qx '  head: gap-norm  # config.json' out || fail "$(cat out)"
+# The pixels of a single channel, as a list of one.
+status 0 smoe init tiny.yaml grey.safetensors -q $keys data.channels=1 >/dev/null
+mkdir grey && mv grey.safetensors grey/model.safetensors && other grey/model.safetensors
+printf '{"image_mean": [0.1307], "image_std": [0.3081]}' >grey/preprocessor_config.json
+status 2 smoe eval grey >out 2>/dev/null
+grep -qx '  mean: 0.1307  # preprocessor_config.json' out && grep -qx '  std: 0.3081  # preprocessor_config.json' out || fail "$(cat out)"
+cp grey/preprocessor_config.json saved && rm -f saved/config.json
+status 2 smoe eval saved >out 2>/dev/null
+! grep -q 0.1307 out || fail "$(cat out)"
 # GELU and heads by the name of a model of timm.
 printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
