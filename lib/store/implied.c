@@ -402,7 +402,10 @@ static void put_timm_args(implied *x, const json_t *args, const char *from) {
     const char *block = json_string_value(json_object_get(args, "block_fn"));
     const implied_key *head = implied_find(x, "model.head");
     json_int_t heads = json_integer_value(json_object_get(args, "num_heads"));
-    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    if (heads > 0)
+        implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    else if (json_object_get(args, "embed_dim") && !implied_find(x, "model.qk_norm"))
+        put_unknown(x, "model.heads"); /* those of that name, whatever its width */
     put_side(x, from, json_object_get(args, "img_size"));
     if (gelu && *gelu) put_gelu(x, from, gelu);
     if (!timm_plain(args, "mlp_layer", mlps)) put_unknown(x, "model.gelu");

@@ -98,6 +98,8 @@ done <<'E'
 {"norm_layer": "layernormtf"}|norm_eps: 1e-06  # a guess: not in the file
 {"block_fn": "OtherBlock"}|norm_eps: 1e-05  # a guess: not in the file
 {"img_size": [24, 24]}|image_size: 16
+{"embed_dim": 16}|heads: 1  # a guess: not in the file
+{"embed_dim": 16, "num_heads": 2}|heads: 2  # config.json
 E
 # The size of images, where no position embeddings show it.
 status 0 smoe init tiny.yaml placeless.safetensors -q $keys model.position=none >/dev/null
