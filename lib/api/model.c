@@ -99,11 +99,12 @@ static int source_open(source *s, const char *path, smoe_err *err) {
                          "%s: no tensor head.weight with two axes, so the classes are unknown",
                          s->path);
     s->classes = head->dim[0];
-    const char *names = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
+    bool own = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
+    SMOE_FREED char *names = smoe_model_file_names(s->file, NULL);
     s->names = names ? json_loads(names, 0, NULL) : NULL;
-    if (names && json_array_size(s->names) != s->classes)
-        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is not a list of %zu names",
-                         s->path, s->classes);
+    if ((own || names) && json_array_size(s->names) != s->classes)
+        return smoe_fail(err, SMOE_DATA, "%s: %s is not a list of %zu names", s->path,
+                         own ? SMOE_CLASS_NAMES : "id2label", s->classes);
     return 0;
 }
 

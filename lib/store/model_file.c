@@ -152,6 +152,36 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
                              err);
 }
 
+/* One pair of each key. */
+static void pair_put(smoe_pair *pairs, size_t *count, const char *key, char *fresh,
+                     smoe_alloc_pool *texts) {
+    SMOE_FREED char *text = fresh;
+    size_t i = 0;
+    if (!text) return;
+    while (i < *count && strcmp(pairs[i].key, key) != 0) i++;
+    pairs[i] = (smoe_pair){key, smoe_alloc_text_in(texts, text)};
+    *count += i == *count;
+}
+
+smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, const smoe_spec *spec,
+                                 const smoe_dataset *set, smoe_alloc_pool *texts) {
+    enum { MORE = 5 };
+    smoe_pair *pairs = NULL;
+    *count = smoe_safetensors_pairs(file, &pairs);
+    pairs = smoe_alloc_more(pairs, *count + MORE, sizeof *pairs);
+    json_auto_t *configured = configured_names(file);
+    if (spec) {
+        smoe_spec plain = *spec;
+        plain.train.experts_over = 1;
+        pair_put(pairs, count, "smoe.version", smoe_alloc_text(SMOE_VERSION), texts);
+        pair_put(pairs, count, "smoe.spec", smoe_spec_json(&plain), texts);
+    }
+    if (set && !smoe_safetensors_metadata(file, SMOE_CLASS_NAMES))
+        pair_put(pairs, count, SMOE_CLASS_NAMES, smoe_model_file_names(file, set), texts);
+    if (configured) pair_put(pairs, count, CONFIGURED, smoe_json_dump(configured, 0), texts);
+    return pairs;
+}
+
 char *smoe_model_file_remark(const smoe_safetensors *file) {
     const char *path = smoe_safetensors_path(file), *note = smoe_safetensors_note(file);
     const char *version = smoe_safetensors_metadata(file, "smoe.version");
@@ -253,15 +283,10 @@ static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
 
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    SMOE_FREED smoe_pair *pairs = NULL;
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
     SMOE_FREED smoe_tensor *sources = NULL;
-    size_t count, pair_count = smoe_safetensors_pairs(from, &pairs);
-    json_auto_t *configured = configured_names(from);
-    SMOE_FREED char *names = configured ? smoe_json_dump(configured, 0) : NULL;
-    if (names && !smoe_safetensors_metadata(from, CONFIGURED)) {
-        pairs = smoe_alloc_more(pairs, pair_count + 1, sizeof *pairs);
-        pairs[pair_count++] = (smoe_pair){CONFIGURED, names};
-    }
+    size_t count, pair_count;
+    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&pair_count, from, NULL, NULL, &texts);
     if (model_file_check(from, err) ||
         smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err))
         return -1;

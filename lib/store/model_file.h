@@ -30,6 +30,13 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
                           uint64_t step, const char *names, smoe_turns *turns,
                           smoe_err *err) SMOE_MUST_CHECK;
 
+/* The metadata of another file of the model in `file`: its pairs; as smoe.spec `spec`, if it is not
+ * NULL; as smoe.id2label the names of classes that a configuration beside it has; and these as
+ * smoe.class_names too, if the classes of `set` (may be NULL) were matched by them. Fresh, with
+ * room for one pair more; the texts are the file's or in `texts`. */
+smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, const smoe_spec *spec,
+                                 const smoe_dataset *set, smoe_alloc_pool *texts);
+
 /* What a user should know of an opened file of another program, or an older version: where its
  * weights were, and that its contents are not checked. Fresh; NULL: nothing. */
 char *smoe_model_file_remark(const smoe_safetensors *file);

@@ -141,7 +141,8 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
     return smoe_json_dump(list, 0);
 }
 
-/* The mean of the members, with the metadata of the file at `like`. */
+/* The mean of the members, with the metadata of the file at `like`; a file of another program gets
+ * the spec and the names of its classes. */
 static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
                     smoe_err *err) {
     const char *out = p->options->out;
@@ -150,13 +151,15 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
     for (size_t i = 0; i < p->params->size; i++)
         p->params->w[i] = (real)(p->sum[i] / (double)p->members);
     if (smoe_safetensors_open(&file, like, err)) return -1;
-    SMOE_FREED smoe_pair *pairs = NULL;
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
     SMOE_FREED char *text = members_text(member, count);
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(p->params, &slab);
-    size_t known = smoe_safetensors_pairs(file, &pairs), kept = 0;
+    bool own = smoe_safetensors_metadata(file, "smoe.spec");
+    size_t known, kept = 0;
+    SMOE_FREED smoe_pair *pairs =
+        smoe_model_file_pairs(&known, file, own ? NULL : p->spec, p->set, &texts);
     for (size_t i = 0; i < known; i++)
         if (strcmp(pairs[i].key, "smoe.soup")) pairs[kept++] = pairs[i];
-    pairs = smoe_alloc_more(pairs, kept + 1, sizeof *pairs);
     pairs[kept++] = (smoe_pair){"smoe.soup", text};
     return smoe_safetensors_write(
         out, &(const smoe_content){tensors, p->params->count, pairs, kept}, err);

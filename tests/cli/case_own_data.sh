@@ -184,6 +184,19 @@ status 3 smoe soup moved turned $zoo 2>err
 grep -q '^smoe soup: turned/model.safetensors: its classes differ from those of the first model$' err || fail "a soup of other classes: $(cat err)"
 status 0 smoe compare moved turned >out 2>&1
 grep -q '^classes  *heads are not compared, because their classes differ: ape, bee; bee, ape' out || fail "a comparison of other classes: $(cat out)"
+# A soup of files without a spec has the spec and the names of the classes, which are not in the order of the folders.
+LC_ALL=C sed -i 's/"smoe\.spec":/"some.spec":/; s/"smoe\.version":/"some.version":/' turned/model.safetensors
+cp brought-run/spec.yaml turned.yaml
+status 0 smoe soup turned turned --spec turned.yaml $zoo -o stew -q >/dev/null
+same_eval() { # MODEL WITHOUT A SPEC, FILE WITH ONE
+    smoe eval "$1" --spec turned.yaml $zoo -q | grep -E '^(loss|top)' >a.eval
+    smoe eval "$2" $zoo -q | grep -E '^(loss|top)' >b.eval
+    [ -s a.eval ] && cmp a.eval b.eval || fail "$2 is another model than $1: $(cat a.eval b.eval)"
+}
+same_eval turned stew
+status 0 smoe predict stew photos/ape/1.png --top 2 >out
+[ "$(sed 1d out | sed 's/.*% *//' | sort | tr '\n' ' ')" = 'ape bee ' ] || fail "names of a soup: $(cat out)"
+status 0 smoe verify stew/model.safetensors >/dev/null
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names: $(cat err)"
