@@ -2,6 +2,8 @@
  * spec's initial values (store/model_file.h), with fewer experts (train/prune.h), or as a graph of
  * ONNX (vit/model.h). */
 #include "cmd.h"
+#include "base/shell.h"
+#include "store/implied.h"
 #include "store/model_file.h"
 #include "train/prune.h"
 #include "vit/model.h"
@@ -42,7 +44,9 @@ static int convert_report(const smoe_storage *storage, const smoe_stored *stored
 
 /* A file is what its name says. */
 static int check_ending(const char *path, const smoe_options *options, smoe_err *err) {
-    static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy"};
+    static const char *const others[] = {".pth",   ".pt",      ".bin",  ".ckpt",   ".npz",
+                                         ".npy",   ".gguf",    ".ggml", ".h5",     ".hdf5",
+                                         ".keras", ".msgpack", ".pb",   ".tflite", ".pkl"};
     const char *dot = strrchr(path, '.');
     if (options->onnx != (dot && !strcmp(dot, ".onnx")))
         return smoe_fail(err, SMOE_USAGE,
@@ -77,6 +81,58 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
                          path, l.spec.data.channels, l.spec.data.image_size, l.spec.data.image_size,
                          smoe_text_si(size, sizeof size, (double)bytes, "B"));
     return smoe_cmd_emit(&result, options, err);
+}
+
+/* ---- with a spec ----------------------------------------------------------------------------- */
+
+static int write_complete(const smoe_storage *storage, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded l = {0};
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    smoe_stored stored;
+    if (smoe_load_spec(&l, options->arg[0], options, err)) return -1;
+    const smoe_tensor *head = smoe_safetensors_find(l.file, "head.weight");
+    size_t classes = head && head->ndim ? head->dim[0] : 1;
+    if (smoe_model_create(&model, &l.spec, classes, err) ||
+        smoe_model_file_complete(options->arg[1], smoe_model_params(model), &l.spec, l.file,
+                                 storage, &stored, err))
+        return -1;
+    return convert_report(storage, &stored, false, options, err);
+}
+
+/* Adds the keys of a suggested spec that a configuration says: "  heads: 2  # config.json". */
+static char *configured_keys(char *spec) {
+    char *keys = smoe_alloc_text("");
+    const char *section = "";
+    for (char *rest = spec, *line; (line = strsep(&rest, "\n"));) {
+        char *comment = strstr(line, "  # "), *value = strstr(line, ": ");
+        if (*line != ' ') section = strsep(&line, ":");
+        if (!comment || !value || !strncmp(comment, "  # a guess", 11) ||
+            !strncmp(comment, "  # of your", 11))
+            continue;
+        char *longer = smoe_text_format("%s%s%s.%.*s=%.*s", keys, *keys ? ", " : "", section,
+                                        (int)(value - line - 2), line + 2,
+                                        (int)(comment - value - 2), value + 2);
+        free(keys);
+        keys = longer;
+    }
+    return keys;
+}
+
+/* What the configuration beside a file of another program says, its tensors do not show. */
+static void say_left(const smoe_safetensors *file, const smoe_options *options) {
+    SMOE_FREED char *spec =
+        smoe_safetensors_metadata(file, "smoe.spec") ? NULL : smoe_implied_spec(file);
+    SMOE_FREED char *keys = spec ? configured_keys(spec) : NULL;
+    if (options->quiet || !keys || !*keys) return;
+    SMOE_FREED char *from = smoe_shell_word(options->arg[0]);
+    SMOE_FREED char *to = smoe_shell_word(options->arg[1]);
+    smoe_cmd_print(stderr,
+                   "%s: without what the configuration beside %s says: %s.%s To have it in the "
+                   "file, complete the spec that `smoe eval %s` prints, and run: smoe convert %s "
+                   "%s --spec SPEC.yaml\n",
+                   options->arg[1], smoe_safetensors_path(file), keys,
+                   strcmp(options->names, "hf") ? "" : " No config.json is written.", from, from,
+                   to);
 }
 
 /* ---- fewer experts --------------------------------------------------------------------------- */
@@ -186,15 +242,17 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
         smoe_cmd_target(options->arg[1], options, err))
         return -1;
     if (options->experts) return prune(options, err);
-    if (options->overrides)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s: keys have an effect only with --experts, where they choose the images",
-            options->assign[0]);
+    if (options->overrides && !options->spec)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: keys have an effect only with --experts, where they choose the "
+                         "images, and with --spec",
+                         options->assign[0]);
     if (options->onnx) return write_onnx(options, err);
+    if (options->spec) return write_complete(&storage, options, err);
     if (smoe_cmd_model(&file, options->arg[0], options->which, options, err) ||
         smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))
         return -1;
+    say_left(file, options);
     return convert_report(&storage, &stored, false, options, err);
 }
 

@@ -44,9 +44,9 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
     const char *alone = options->outputs ? "outputs" : options->experts ? "experts" : NULL;
     if (alone) /* --spec does not go with it */
         return smoe_fail(err, SMOE_USAGE,
-                         "%s has no spec; --%s needs a model that smoe train or smoe soup wrote, "
-                         "as from smoe train --init",
-                         l->path, alone);
+                         "%s has no spec; --%s needs a file with one: smoe convert %s "
+                         "FILE.safetensors --spec SPEC.yaml writes it",
+                         l->path, alone, arg);
     if (!text || options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "%s has no spec; describe the model with --spec SPEC.yaml", l->path);

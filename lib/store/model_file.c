@@ -165,7 +165,7 @@ static void pair_put(smoe_pair *pairs, size_t *count, const char *key, char *fre
 
 smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, const smoe_spec *spec,
                                  const smoe_dataset *set, smoe_alloc_pool *texts) {
-    enum { MORE = 5 };
+    enum { MORE = 6 };
     smoe_pair *pairs = NULL;
     *count = smoe_safetensors_pairs(file, &pairs);
     pairs = smoe_alloc_more(pairs, *count + MORE, sizeof *pairs);
@@ -173,6 +173,7 @@ smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, co
     if (spec) {
         smoe_spec plain = *spec;
         plain.train.experts_over = 1;
+        pair_put(pairs, count, "format", smoe_alloc_text("pt"), texts);
         pair_put(pairs, count, "smoe.version", smoe_alloc_text(SMOE_VERSION), texts);
         pair_put(pairs, count, "smoe.spec", smoe_spec_json(&plain), texts);
     }
@@ -301,4 +302,50 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     if (storage->dry) return 0;
     return smoe_safetensors_write(path, &(const smoe_content){tensors, count, pairs, pair_count},
                                   err);
+}
+
+/* A parameter, and where it is in a file. */
+typedef struct fitted {
+    const smoe_init_map *from;
+    const smoe_param *param;
+    smoe_init_source source;
+} fitted;
+
+/* The source of a tensor whose `data` is a `fitted`: what the file does not have as it is, is made
+ * as a whole each time; only positions and tokens are. */
+static int fitted_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
+                         void *out, smoe_err *err) {
+    const fitted *f = to->data;
+    smoe_tensor whole = {.dtype = SMOE_DTYPE_REAL, .size = f->param->whole};
+    (void)user;
+    if (f->source.way == SMOE_WAY_SAME) whole = *f->source.tensor;
+    SMOE_FREED real *made = whole.data ? NULL : smoe_alloc(whole.size, sizeof *made);
+    if (made) smoe_init_map_fill(made, f->from, f->param, f->source);
+    if (made) whole.data = made;
+    if (!store(out, to, &whole, first, count, first, err)) return 0;
+    return smoe_fail_prefix(err, "%s", smoe_safetensors_path(f->from->file));
+}
+
+int smoe_model_file_complete(const char *path, const smoe_params *params, const smoe_spec *spec,
+                             const smoe_safetensors *from, const smoe_storage *storage,
+                             smoe_stored *stored, smoe_err *err) {
+    size_t pair_count;
+    if (smoe_params_check(params, from, SMOE_FIT_RESIZED, err)) return -1;
+    smoe_init_map map = smoe_init_map_of(params, from, SMOE_FIT_RESIZED, "");
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
+    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&pair_count, from, spec, NULL, &texts);
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = ""});
+    SMOE_FREED fitted *each = smoe_alloc(params->count, sizeof *each);
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        each[i] = (fitted){&map, param, smoe_init_map_source(&map, param, param->name)};
+        bool same = each[i].source.way == SMOE_WAY_SAME;
+        if (same) tensors[i].dtype = each[i].source.tensor->dtype;
+        tensors[i].data = &each[i];
+        tensors[i].source = fitted_values;
+    }
+    if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
+    if (storage->dry) return 0;
+    return smoe_safetensors_write(
+        path, &(const smoe_content){tensors, params->count, pairs, pair_count}, err);
 }

@@ -68,3 +68,9 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored,
                             smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same, of a model that the table (no slab needed) describes, as smoe_params_map reads it: with
+ * the spec, so that the file is read without another one. */
+int smoe_model_file_complete(const char *path, const smoe_params *params, const smoe_spec *spec,
+                             const smoe_safetensors *from, const smoe_storage *storage,
+                             smoe_stored *stored, smoe_err *err) SMOE_MUST_CHECK;

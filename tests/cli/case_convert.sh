@@ -54,6 +54,10 @@ status 2 smoe convert run - 2>err
 grep -qx 'smoe convert: -: give the name of a file; ./- is a file of this name' err && [ ! -e - ] || fail "-: $(cat err)"
 status 2 smoe convert run model.pth 2>err
 grep -q 'model.pth: only safetensors files are written, not .pth; name it model.safetensors' err || fail "$(cat err)"
+for ending in gguf h5 msgpack pb; do
+    status 2 smoe convert run model.$ending 2>err
+    grep -q "model.$ending: only safetensors files are written, not .$ending; name it model.safetensors" err && [ ! -e model.$ending ] || fail "$(cat err)"
+done
 # a folder of save_pretrained is a folder with such a file
 mkdir saved && mv hf.safetensors saved/model.safetensors
 status 0 smoe eval saved -q data.limit=100 >/dev/null
@@ -99,7 +103,7 @@ grep -q '^smoe convert: --experts 2: a token of the model chooses 3 experts: kee
 status 2 smoe convert dense no.safetensors --experts 2 2>err
 grep -q -- '--experts: the model has no experts' err || fail "$(cat err)"
 status 2 smoe convert run no.safetensors eval.split=val 2>err
-grep -q 'eval.split=val: keys have an effect only with --experts, where they choose the images' err || fail "$(cat err)"
+grep -q 'eval.split=val: keys have an effect only with --experts, where they choose the images, and with --spec$' err || fail "$(cat err)"
 [ ! -e no.safetensors ] || fail "a refusal left no.safetensors behind"
 # refused commands leave no files behind
 status 2 smoe convert run half.safetensors --type f32 2>err

@@ -13,9 +13,9 @@ grep -q '^smoe soup: smoe soup vit.safetensors own.safetensors --spec SPEC.yaml$
 status 2 smoe convert vit.safetensors vit.onnx --onnx >/dev/null 2>err
 grep -q '^smoe convert: smoe convert vit.safetensors vit.onnx --onnx --spec SPEC.yaml$' err || fail "of ONNX: $(cat err)"
 status 2 smoe compare vit.safetensors own.safetensors --outputs >out 2>err
-grep -q 'vit.safetensors has no spec; --outputs needs a model that smoe train or smoe soup wrote' err && ! grep -q . out || fail "of outputs: $(cat out err)"
+grep -q 'vit.safetensors has no spec; --outputs needs a file with one: smoe convert vit.safetensors FILE.safetensors --spec SPEC.yaml writes it$' err && ! grep -q . out || fail "of outputs: $(cat out err)"
 status 2 smoe convert vit.safetensors few.safetensors --experts 1 >out 2>err
-grep -q 'vit.safetensors has no spec; --experts needs a model that smoe train or smoe soup wrote' err && ! grep -q . out || fail "of experts: $(cat out err)"
+grep -q 'vit.safetensors has no spec; --experts needs a file with one: smoe convert vit.safetensors FILE.safetensors --spec SPEC.yaml writes it$' err && ! grep -q . out || fail "of experts: $(cat out err)"
 for line in 'width: 16' 'depth: 2' 'head: token  # a guess: not in the file' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
     grep -qx "  $line" implied.yaml || fail "not implied: $line: $(cat implied.yaml)"
 done
@@ -54,6 +54,28 @@ done <<'E'
 48|{"model_type": "dinov2"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
 48|{"hidden_size": 48, "model_type": "another"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
 E
+# convert names what it leaves behind, and writes it into the file with the spec.
+status 0 smoe convert saved plain.safetensors >/dev/null 2>err
+grep -q '^plain.safetensors: without what the configuration beside saved/model.safetensors says: data.mean=\[0.48, 0.46, 0.41\], data.std=\[0.5, 0.5, 0.5\], model.heads=2, model.head=token, model.norm_eps=1e-12, model.gelu=erf. To have it' err || fail "$(cat err)"
+grep -q ' smoe convert saved plain.safetensors --spec SPEC.yaml$' err || fail "$(cat err)"
+status 0 smoe convert plain.safetensors plain2.safetensors >/dev/null 2>err
+grep -q 'without what' err && fail "nothing is left behind: $(cat err)"
+said='model.norm_eps=1e-12 data.mean=[0.48,0.46,0.41] data.channels=3'
+sed 's/channels: 1/channels: 3/' implied.yaml >colour.yaml
+status 2 smoe convert saved whole.safetensors --spec implied.yaml 2>err
+grep -q 'config.json beside it says model.norm_eps=1e-12, and the spec has 1e-06' err && [ ! -e whole.safetensors ] || fail "$(cat err)"
+status 0 smoe convert saved whole.safetensors --spec colour.yaml $said >/dev/null 2>err
+grep -q 'without what' err && fail "the spec is there: $(cat err)"
+status 0 smoe convert saved half.safetensors --spec colour.yaml $said --type f16 --only blocks -q >out
+grep -q '^half.safetensors: [0-9]* tensors, [0-9]* of them now F16, ' out || fail "$(cat out)"
+status 0 smoe eval saved --spec colour.yaml $said -q data.limit=100 --logits a.npy >/dev/null
+status 0 smoe eval whole.safetensors -q data.limit=100 --logits b.npy >/dev/null
+status 0 smoe eval half.safetensors -q data.limit=100 >/dev/null
+cmp a.npy b.npy || fail "a file with its spec is another model"
+status 0 smoe verify whole.safetensors >/dev/null
+status 0 smoe train tiny.yaml -n --init whole.safetensors $keys $said >/dev/null
+status 2 smoe train tiny.yaml -n --init whole.safetensors $keys 2>err
+grep -q 'its own spec has model.norm_eps=1e-12, and the spec has 1e-06' err || fail "$(cat err)"
 # One of timm.
 printf '{"architecture": "vit_base_patch16_clip_quickgelu_224", "global_pool": "avg", "pretrained_cfg": {"crop_pct": 0.9, "interpolation": "bicubic"}}' >saved/config.json
 mv saved/preprocessor_config.json .
