@@ -167,6 +167,7 @@ typedef struct train_plan {
     smoe_dataset *train, *test;
     smoe_err why;       /* the data was not read */
     bool other_classes; /* than those of the file to start from */
+    uint32_t *order;    /* of its classes, or NULL */
     size_t classes;
     smoe_model *model; /* it is not reserved */
     char *start;       /* what the model takes from that file, or NULL */
@@ -180,13 +181,14 @@ static void plan_free(train_plan *p) {
     smoe_model_free(p->model);
     smoe_cost_free(&p->cost);
     free(p->start);
+    free(p->order);
 }
 
 /* If the data is missing but the classes are known, a dry run still continues. */
 static void see_data(train_plan *p, const smoe_safetensors *init, smoe_scan *scan) {
     if (smoe_dataset_list(&p->train, p->spec, "train", scan, &p->why)) return;
     if (init && !smoe_task_pairs(p->spec->train.loss))
-        p->other_classes = smoe_model_file_other_classes(p->train, init);
+        p->other_classes = smoe_model_file_other_classes(p->train, init, &p->order);
     if (p->spec->train.eval_every)
         (void)!smoe_dataset_list(&p->test, p->spec, p->spec->eval.split, scan, &p->why);
 }
@@ -320,6 +322,7 @@ static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_op
                       smoe_err *err) {
     smoe_params *params = smoe_model_params(p->model);
     params->headless = p->other_classes;
+    params->head_order = p->order;
     if (smoe_params_check(params, file, fit_of(options), err) ||
         (!options->partial && smoe_implied_check(p->spec, file, false, err)) ||
         (options->moments && smoe_moments_init_check(file, p->spec, fit_of(options), err)))

@@ -96,7 +96,9 @@ typedef struct smoe_params {
     size_t passes;  /* backward passes per update, after which layers may leave gradients
                             as outer products; 0: these must be in memory */
     bool headless;  /* the head is not taken from a file to start from: its classes are others */
-    real *w, *g, *m, *v; /* slabs; NULL until allocated */
+    const uint32_t *head_order; /* the row of such a file for each row of the head, where its
+                                   classes are in another order; NULL: they are not */
+    real *w, *g, *m, *v;        /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16,
         *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */
     struct smoe_params *second; /* Adafactor: the second moments, as a table of their own: tensors

@@ -62,8 +62,10 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether both have names for classes, and they are not the same ones in the same order. */
-bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count);
+/* Whether both have names for classes, and they are not the same ones. If they are, in another
+ * order, *order is fresh and has the model's number of each class of the set; else NULL. */
+bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
+                                uint32_t **order);
 
 /* Main label of image i; nothing is decoded. */
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i);

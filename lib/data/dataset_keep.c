@@ -260,13 +260,6 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
                                left == 1 ? " is" : "s are", set->images);
 }
 
-bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count) {
-    bool same = count == set->named;
-    for (size_t k = 0; same && k < count; k++)
-        same = smoe_accents_same(set->class_name[k], name[k]);
-    return !same && has_names(name, count) && has_names(set->class_name, set->named);
-}
-
 /* The place of a name among those of the model, looked for from `from` on. */
 static uint32_t kept_number_of(const char *class, char *const *name, size_t count, size_t from) {
     for (size_t i = 0; i < count; i++)
@@ -274,6 +267,27 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
     for (size_t i = 0; i < count; i++)
         if (smoe_accents_same(name[i], class)) return (uint32_t)i;
     return UINT32_MAX;
+}
+
+bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
+                                uint32_t **order) {
+    bool same = count == set->named, each = same;
+    *order = NULL;
+    for (size_t k = 0; same && k < count; k++)
+        same = smoe_accents_same(set->class_name[k], name[k]);
+    if (same || !has_names(name, count) || !has_names(set->class_name, set->named)) return false;
+    uint32_t *number = smoe_alloc(set->named, sizeof *number);
+    SMOE_FREED bool *taken = smoe_alloc(count, sizeof *taken);
+    for (size_t k = 0; each && k < count; k++) {
+        number[k] = kept_number_of(set->class_name[k], name, count, 0);
+        each = number[k] < count && !taken[number[k]];
+        if (each) taken[number[k]] = true;
+    }
+    if (each)
+        *order = number;
+    else
+        free(number);
+    return !each;
 }
 
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_err *err) {

@@ -132,11 +132,13 @@ char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *se
     return used ? smoe_json_dump(list, 0) : NULL;
 }
 
-bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file) {
+bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file,
+                                   uint32_t **order) {
     json_auto_t *list = NULL;
     size_t count;
     SMOE_FREED char **name = names_in(file, &list, &count);
-    return name && smoe_dataset_other_classes(set, name, count);
+    *order = NULL;
+    return name && smoe_dataset_other_classes(set, name, count, order);
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,

@@ -20,8 +20,10 @@ int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const
  * `set`, if given, has none of them, so that its classes were not matched by name. */
 char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *set);
 
-/* Whether that model is for classes of other names than the data set. */
-bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file);
+/* Whether that model is for classes of other names than the data set; and their order, as
+ * smoe_dataset_other_classes has it. */
+bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file,
+                                   uint32_t **order);
 
 /* The weights of the table, F32, by the processes of `turns`, in several files where they have more
  * than train.shard_bytes (tensors/shards.h); in one file if `turns` is NULL. `names`: that list, or

@@ -33,8 +33,23 @@ static bool head_fits(const smoe_params *params, const smoe_safetensors *file, c
 smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
                                smoe_fit fit, const char *prefix) {
     bool fits = !params->headless && head_fits(params, file, prefix);
-    return (smoe_init_map){
-        .params = params, .file = file, .fit = fit, .headless = !smoe_fit_whole(fit) && !fits};
+    return (smoe_init_map){.params = params,
+                           .file = file,
+                           .fit = fit,
+                           .headless = !smoe_fit_whole(fit) && !fits,
+                           .order = smoe_fit_whole(fit) ? NULL : params->head_order};
+}
+
+/* Moments of columns, which Adafactor has, are those of all classes. */
+static bool is_ordered(const smoe_init_map *from, const smoe_param *param) {
+    return from->order && is_head(param->name) && !smoe_text_ends(param->name, ".columns");
+}
+
+/* Its classes are the first axis; the moments of its rows are one row [1,N]. */
+static void order_rows(real *out, const smoe_init_map *from, const smoe_param *param,
+                       const smoe_tensor *t) {
+    size_t N = param->dim[0] > 1 ? param->dim[0] : param->dim[1], n = param->size / N;
+    for (size_t k = 0; k < N; k++) (void)smoe_tensor_convert(out + k * n, t, from->order[k] * n, n);
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -240,6 +255,7 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
         from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param, name) : NULL;
     if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
     if (!t || (!smoe_fit_whole(from->fit) && other_slots(param, t))) return (smoe_init_source){0};
+    if (is_ordered(from, param)) return (smoe_init_source){t, SMOE_WAY_ORDERED};
     bool resized = from->fit != SMOE_FIT_EXACT && resizes(from, param, t);
     return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
@@ -299,6 +315,8 @@ void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *
     const smoe_tensor *t = source.tensor;
     if (source.way == SMOE_WAY_RESIZED)
         resize(out, from, param, t);
+    else if (source.way == SMOE_WAY_ORDERED)
+        order_rows(out, from, param, t);
     else if (source.way == SMOE_WAY_TOKENS)
         compose(out, from, param);
     else
@@ -410,6 +428,8 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
     fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
             smoe_safetensors_path(file));
     params_put(out, "; resized: ", params, s.source, SMOE_WAY_RESIZED, s.name);
+    params_put(out, "; in the order of the data's classes: ", params, s.source, SMOE_WAY_ORDERED,
+               s.name);
     params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
     params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
     unused_put(out, &from, s.source, s.name, NULL);

@@ -37,7 +37,8 @@ typedef struct smoe_init_map {
     const smoe_params *params;
     const smoe_safetensors *file;
     smoe_fit fit;
-    bool headless; /* the whole head is initialised, whatever the file has of it */
+    bool headless;         /* the whole head is initialised, whatever the file has of it */
+    const uint32_t *order; /* params->head_order, unless everything is taken as it is */
 } smoe_init_map;
 
 /* Checks the head first: with another number of classes in the file, the whole head is left out.
@@ -49,6 +50,7 @@ typedef enum smoe_way {
     SMOE_WAY_FRESH,   /* not at all */
     SMOE_WAY_SAME,    /* the tensor as it is */
     SMOE_WAY_RESIZED, /* positions of another number of patches, or tokens before them */
+    SMOE_WAY_ORDERED, /* rows of the head, in the order of the model's classes */
     SMOE_WAY_TOKENS,  /* registers from a class token, registers and their positions */
     SMOE_WAY_COPIED   /* a dense MLP's, to each expert */
 } smoe_way;

@@ -33,6 +33,7 @@ typedef struct trainer {
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
     smoe_safetensors *init;    /* of --init, or NULL */
     smoe_safetensors *moments; /* of --moments, or NULL */
+    uint32_t *order;           /* of its classes, if it is another one; or NULL */
     smoe_model *model;
     smoe_params *params;
     smoe_run *run;
@@ -80,8 +81,9 @@ static void say_fresh(const trainer *t, char *text) {
  * removed later. */
 static int open_init(trainer *t, smoe_err *err) {
     if (smoe_run_model(&t->init, t->options->init, NULL, &t->options->choice, err)) return -1;
-    t->params->headless =
-        !smoe_task_pairs(t->spec->train.loss) && smoe_model_file_other_classes(t->train, t->init);
+    t->params->headless = !smoe_task_pairs(t->spec->train.loss) &&
+                          smoe_model_file_other_classes(t->train, t->init, &t->order);
+    t->params->head_order = t->order;
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
     if (t->options->fit != SMOE_FIT_PARTIAL && smoe_implied_check(t->spec, t->init, false, err))
         return -1;
@@ -585,6 +587,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_dataset_free(t.test);
     smoe_step_free(&t.step);
     smoe_fewshot_free(t.fewshot);
+    free(t.order);
     free(t.durations);
     free(t.names);
     return status;

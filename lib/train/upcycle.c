@@ -87,6 +87,7 @@ static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err
     if (smoe_model_create(&c->dense, &spec, c->classes, err)) return -1;
     smoe_params *params = smoe_model_params(c->dense);
     if (smoe_params_allocate(params, 1, err)) return -1;
+    params->head_order = smoe_model_params(c->model)->head_order;
     smoe_params_init(params, spec.seed); /* as in the new model, if the file has none */
     if (smoe_params_load(params, file, SMOE_FIT_PARTIAL, NULL, err)) return -1;
     return smoe_model_reserve(c->dense, c->by.batch, false, err);

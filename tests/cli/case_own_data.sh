@@ -197,6 +197,18 @@ same_eval turned stew
 status 0 smoe predict stew photos/ape/1.png --top 2 >out
 [ "$(sed 1d out | sed 's/.*% *//' | sort | tr '\n' ' ')" = 'ape bee ' ] || fail "names of a soup: $(cat out)"
 status 0 smoe verify stew/model.safetensors >/dev/null
+# Training keeps the order of its data, and puts the rows of the head in that order.
+still='train.steps=1 train.optimizer.lr=0 train.schedule.warmup=0 train.schedule.cooldown=0'
+status 0 smoe train tiny.yaml $brought $still --init stew -n >out
+grep -q "; in the order of the data's classes: head.weight, head.bias" out && ! grep -q 'classes of the data differ' out || fail "of a plan: $(cat out)"
+status 0 smoe train tiny.yaml $brought $still --init stew -o reordered >/dev/null 2>err
+grep -q "; in the order of the data's classes: head.weight, head.bias" err && ! grep -q 'is not taken' err || fail "$(cat err)"
+for model in stew reordered; do
+    status 0 smoe eval $model ${brought% train.*} data.on_error=skip -q eval.order=file --predictions $model.csv >/dev/null
+    cut -d, -f1,4,6- $model.csv >$model.cut
+done
+cmp stew.cut reordered.cut || fail "a head in another order: $(head -n 3 stew.csv reordered.csv)"
+cut -d, -f3,4 stew.csv | grep -qx '0,bee' && cut -d, -f3,4 reordered.csv | grep -qx '1,bee' || fail "the order: $(cat stew.csv reordered.csv)"
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names: $(cat err)"

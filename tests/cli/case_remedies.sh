@@ -99,7 +99,7 @@ smoe predict RUN %s                         above
 smoe train %s                               above
 smoe train --init %s SPEC.yaml              above
 smoe eval %s --print-config                 above
-smoe eval %s                                case_implied: it prints a spec
+smoe eval %s                               case_implied: it prints a spec
 smoe sweep --resume %s                      above
 smoe ablate --resume %s                     beside the one above: of a sweep of routers it is this one
 smoe train --resume %s                      case_signals

@@ -196,14 +196,24 @@ static void excluded_of_shards(void **state) {
 static void classes_by_name(void **state) {
     static const char *const name[] = {"test/dog/1.png", "test/dog/2.png", "test/wolf/3.png"};
     static char *const model[] = {"cat", "dog", "emu"}, *const numbers[] = {"0", "1"},
-                       *const others[] = {"ant", "bee"}, *const same[] = {"dog", "wolf", "yak"};
+                       *const others[] = {"ant", "bee"}, *const same[] = {"dog", "wolf", "yak"},
+                       *const turned[] = {"wolf", "dog"}, *const twice[] = {"dog", "dog"};
     const scratch *dir = *state;
     smoe_err err = {0};
     smoe_spec spec = folder_of(dir, name, 3);
     smoe_dataset *set = folders_open(&spec, "test");
-    assert_true(smoe_dataset_other_classes(set, model, 3));
-    assert_false(smoe_dataset_other_classes(set, numbers, 2));
-    assert_false(smoe_dataset_other_classes(set, same, 2));
+    uint32_t *order;
+    assert_true(smoe_dataset_other_classes(set, model, 3, &order));
+    assert_true(smoe_dataset_other_classes(set, twice, 2, &order));
+    assert_null(order);
+    assert_false(smoe_dataset_other_classes(set, numbers, 2, &order));
+    assert_null(order);
+    assert_false(smoe_dataset_other_classes(set, same, 2, &order));
+    assert_null(order);
+    assert_false(smoe_dataset_other_classes(set, turned, 2, &order));
+    assert_int_equal(order[0], 1);
+    assert_int_equal(order[1], 0);
+    free(order);
     assert_int_equal(smoe_dataset_align(set, same, 3, &err), 0); /* one class more */
     assert_int_equal(smoe_dataset_classes(set), 3);
     assert_int_equal(smoe_dataset_found(set)->remarks, 0);

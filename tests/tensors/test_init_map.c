@@ -317,6 +317,44 @@ static void second_head(void **state) {
     smoe_params_free(&here);
 }
 
+/* Rows of the head in the order of the data's classes, also of moments, but not of the moments of
+ * columns; nothing else, and not where everything is taken as it is. */
+static void ordered_head(void **state) {
+    enum { N = 3 };
+    static const uint32_t order[N] = {2, 0, 1};
+    static const char *const name[] = {"head.weight", "head.bias", "head.weight.rows",
+                                       "head.weight.columns", "norm.weight"};
+    const size_t dim[][2] = {{N, W}, {N}, {1, N}, {1, N}, {N}};
+    smoe_params there = {0}, here = {0};
+    smoe_err err = {0};
+    for (size_t i = 0; i < SMOE_COUNT(name); i++) {
+        int ndim = dim[i][1] ? 2 : 1;
+        smoe_params_add(&there, smoe_param_constant(0), ndim, dim[i], "%s", name[i]);
+        smoe_params_add(&here, smoe_param_constant(0), ndim, dim[i], "%s", name[i]);
+    }
+    assert_int_equal(smoe_params_allocate(&there, 1, &err), 0);
+    assert_int_equal(smoe_params_allocate(&here, 1, &err), 0);
+    for (size_t i = 0; i < there.size; i++) there.w[i] = (real)i;
+    smoe_safetensors *file = file_of(*state, &there);
+    here.head_order = order;
+    for (int whole = 0; whole < 2; whole++) {
+        smoe_fit fit = whole ? SMOE_FIT_RESIZED : SMOE_FIT_INIT;
+        if (smoe_params_load(&here, file, fit, NULL, &err)) fail_msg("%s", err.text);
+        for (size_t i = 0; i < SMOE_COUNT(name); i++) {
+            const smoe_param *p = &here.param[i];
+            for (size_t k = 0; k < p->size; k++) {
+                size_t n = i ? 1 : W, row = i < 3 && !whole ? order[k / n] : k / n;
+                assert_true(here.w[p->offset + k] == there.w[p->offset + row * n + k % n]);
+            }
+        }
+    }
+    SMOE_FREED char *text = smoe_init_map_text(&here, file, SMOE_FIT_INIT);
+    assert_non_null(strstr(text, "; in the order of the data's classes: head.weight, head.bias"));
+    smoe_safetensors_free(file);
+    smoe_params_free(&there);
+    smoe_params_free(&here);
+}
+
 #define TEST(name) unit_test_with(name, scratch)
 
 int main(void) {
@@ -326,6 +364,7 @@ int main(void) {
         TEST(copies),
         TEST(registers),
         TEST(second_head),
+        TEST(ordered_head),
         TEST(refused),
         TEST(another_grid),
     };
