@@ -25,7 +25,8 @@ os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="
 torch.manual_seed(0)
 draw = np.random.default_rng(0)
 EVERY = sys.argv[1:] == ["all"]
-LACKS = "distilled|rpn|eva02|timm beit|rope|dinov3|transformers Dinov2|transformers CLIP"  # of the few: what no model of smoe is
+# Of the few: what no model of smoe is.
+LACKS = "distilled|rpn|silu|include_prefix|eva02|timm beit|rope|dinov3|transformers Dinov2|transformers CLIP"
 CLASSES, SMALL, failures = 5, "{width: 128, depth: 2, mlp: %d, heads: 2, patch_size: 8, variant: none, moe: {layers: none}, %s}", []
 
 
@@ -90,17 +91,22 @@ def of_timm():
         vit_medium_patch16_gap_256 vit_so400m_patch16_siglip_256 vit_giantopt_patch16_siglip_256 eva02_tiny_patch14_224 beit_base_patch16_224
         vit_base_patch16_rope_224 vit_little_patch16_reg4_gap_256 vit_base_patch8_224 vit_small_patch16_dinov3""".split()
     names = [n for n in timm.list_models() if re.match("vit_|deit|flexivit|eva|beit", n)] if EVERY else few
-    for name in names:
+    clip = "vit_base_patch32_clip_224"
+    changed = [("vit_base_patch16_224", {"act_layer": "gelu_tanh"}), ("vit_base_patch16_224", {"act_layer": "quick_gelu"}),
+               ("vit_base_patch16_224", {"act_layer": "silu"}), (clip, {"norm_layer": "layernorm"}), (clip, {"norm_layer": "layernormfp32"}),
+               (clip, {"reg_tokens": 1, "global_pool": "avg", "pool_include_prefix": True})]
+    for name, more in [(name, {}) for name in names] + changed:
+        label = " ".join(("timm", name, *(f"{k}={v}" for k, v in more.items())))
         patch = int(re.search(r"patch(\d+)", name).group(1)) if "patch" in name else 16
         try:
-            model = timm.create_model(name, img_size=2 * patch, embed_dim=128, depth=2, num_heads=2, num_classes=CLASSES)
+            model = timm.create_model(name, img_size=2 * patch, embed_dim=128, depth=2, num_heads=2, num_classes=CLASSES, **more)
         except (AssertionError, TypeError, RuntimeError, ValueError) as error:
-            row("timm " + name, f"not made: {str(error)[:80]}")
+            row(label, f"not made: {str(error)[:80]}")
             continue
         shutil.rmtree("saved", ignore_errors=True)
-        save_for_hf(randomize(model), "saved", model_args={"num_heads": 2})
+        save_for_hf(randomize(model), "saved", model_args={"num_heads": 2, **more})
         with torch.no_grad():
-            compare("timm " + name, "saved", 2 * patch, model(images(2 * patch)[1]))
+            compare(label, "saved", 2 * patch, model(images(2 * patch)[1]))
 
 
 def of_transformers():
