@@ -558,5 +558,10 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
                          "%s: Hugging Face's ViT has a class token, and this model has none "
                          "(model.head: token)",
                          smoe_safetensors_path(file));
+    if (other && !smoe_safetensors_find(file, "pos_embed"))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: Hugging Face's ViT has learned positions, and this model has none "
+                         "(model.position: learned)",
+                         smoe_safetensors_path(file));
     return 0;
 }

@@ -31,6 +31,7 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CH
 
 /* The tensors of a file in a fresh array, with what they borrow from the file and the array: as
  * they are, or with Hugging Face's names, qkv as the three that it has there. The array is the
- * caller's after a failure too. SMOE_USAGE if there is no such name for a tensor. */
+ * caller's after a failure too. SMOE_USAGE if there is no such name for a tensor, or no class token
+ * or no learned positions, which are there. */
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
                          bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;

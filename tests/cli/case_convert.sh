@@ -64,6 +64,11 @@ status 0 smoe eval saved -q data.limit=100 >/dev/null
 status 0 smoe train tiny.yaml -q model.moe.layers=none train.steps=4 -o mean >/dev/null
 status 2 smoe convert mean none.safetensors --type f32 --names hf 2>err
 grep -q "mean.*: Hugging Face's ViT has a class token, and this model has none (model.head: token)" err || fail "$(cat err)"
+for position in sincos2d none; do
+    status 0 smoe init tiny.yaml fixed-$position.safetensors -q model.moe.layers=none model.head=token model.position=$position >/dev/null
+    status 2 smoe convert fixed-$position.safetensors none.safetensors --names hf 2>err
+    grep -q "fixed-$position.safetensors: Hugging Face's ViT has learned positions, and this model has none (model.position: learned)" err && [ ! -e none.safetensors ] || fail "$(cat err)"
+done
 # fewer experts: the spec is that of the model, whatever images chose them, and all experts are the same file
 status 0 smoe convert run all.safetensors --experts 4 eval.split=test data.limit=50 >out
 grep -q '^blocks.1 *4 of 4 experts, with 1.000 of the combine weights$' out || fail "$(cat out)"
