@@ -38,8 +38,8 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
     if (smoe_implied_refuse(l->file, err)) return -1;
     SMOE_FREED char *text = smoe_implied_spec(l->file);
     const char *name = options->command->name;
-    /* The arguments that --spec would be for: all models of a soup, and the file of ONNX. */
-    bool all = !strcmp(name, "soup") || options->onnx;
+    /* The arguments that --spec would be for: all models of a soup, the file of ONNX, an image. */
+    bool image = !strcmp(name, "predict"), all = !strcmp(name, "soup") || options->onnx || image;
     SMOE_FREED char *args = smoe_alloc_text(arg);
     const char *alone = options->outputs ? "outputs" : options->experts ? "experts" : NULL;
     if (alone) /* --spec does not go with it */
@@ -55,7 +55,7 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                    "%s has no spec. Its tensors imply the one above: write it to a file, "
                    "complete it, and run:",
                    l->path);
-    for (size_t i = 1; all && i < options->args; i++) {
+    for (size_t i = 1; all && i < (image ? 2 : options->args); i++) {
         char *longer = smoe_text_format("%s %s", args, options->arg[i]);
         free(args);
         args = longer;

@@ -1,5 +1,6 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
+#include "api/model.h"
 #include "data/scan.h"
 #include "vit/model.h"
 
@@ -15,12 +16,10 @@ typedef struct predictor {
 } predictor;
 
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    if (smoe_cmd_model(&file, options->arg[0], options->which, options, err)) return -1;
-    x->path = smoe_alloc_text(smoe_safetensors_path(file));
-    /* The latest of a run is looked up once more, for a run that still trains may have deleted it.
-     */
-    if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded l = {0};
+    if (smoe_load_spec(&l, options->arg[0], options, err)) return -1;
+    x->path = smoe_alloc_text(l.path);
+    if (smoe_model_of(&x->model, &l.spec, &l.file, err)) return -1;
     if (smoe_model_pairs(x->model))
         return smoe_fail(err, SMOE_USAGE,
                          "%s compares images with captions and has no classes; smoe eval with "

@@ -1,8 +1,9 @@
 /*
  * The public functions of specs and models; see smoe/smoe.h. lib/api is the top room of the
- * library: it may include every other room, and none includes it. It has no headers of its own,
- * because it implements the public header. It only calls the other rooms, which do the work.
+ * library: it may include every other room, and none includes it. It implements the public header,
+ * and only calls the other rooms, which do the work; api/model.h is for the program alone.
  */
+#include "api/model.h"
 #include "data/dataset.h"
 #include "bench/cost.h"
 #include "data/decode.h"
@@ -77,7 +78,7 @@ static size_t model_image_elements(const source *s) {
 static int model_read_spec(source *s, const char *text, smoe_err *err) {
     if (!text)
         return smoe_fail(err, SMOE_DATA,
-                         "%s: has no spec; a file that smoe train or smoe soup wrote has one",
+                         "%s: has no spec; smoe convert --spec writes a file that has one",
                          s->path);
     smoe_spec_text carried = {.text = text, .label = s->path, .trained = true};
     if (!smoe_spec_parse(&s->spec, &carried, NULL, 0, err)) return 0;
@@ -88,7 +89,10 @@ static int model_read_spec(source *s, const char *text, smoe_err *err) {
 static int source_open(source *s, const char *path, smoe_err *err) {
     if (smoe_run_model(&s->file, path, NULL, NULL, err)) return -1;
     s->path = smoe_safetensors_path(s->file);
-    if (model_read_spec(s, smoe_safetensors_metadata(s->file, "smoe.spec"), err)) return -1;
+    return model_read_spec(s, smoe_safetensors_metadata(s->file, "smoe.spec"), err);
+}
+
+static int source_find_classes(source *s, smoe_err *err) {
     if (smoe_task_pairs(s->spec.train.loss)) {
         s->classes = smoe_spec_embed(&s->spec);
         return 0;
@@ -108,13 +112,9 @@ static int source_open(source *s, const char *path, smoe_err *err) {
     return 0;
 }
 
-int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
-    SMOE_NUMBERS_IN_C;
-    smoe_err own;
-    if (!err) err = &own;
-    *model = NULL;
-    source *s = smoe_alloc(1, sizeof *s);
-    if (source_open(s, path, err) || smoe_model_create(model, &s->spec, s->classes, err)) {
+/* The model of a source, which is the model's, or freed. */
+static int model_make(smoe_model **model, source *s, smoe_err *err) {
+    if (source_find_classes(s, err) || smoe_model_create(model, &s->spec, s->classes, err)) {
         source_free(s);
         return -1;
     }
@@ -123,6 +123,26 @@ int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
     smoe_model_free(*model);
     *model = NULL;
     return -1;
+}
+
+int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
+    SMOE_NUMBERS_IN_C;
+    smoe_err own;
+    if (!err) err = &own;
+    *model = NULL;
+    source *s = smoe_alloc(1, sizeof *s);
+    if (!source_open(s, path, err)) return model_make(model, s, err);
+    source_free(s);
+    return -1;
+}
+
+int smoe_model_of(smoe_model **model, smoe_spec *spec, smoe_safetensors **file, smoe_err *err) {
+    source *s = smoe_alloc(1, sizeof *s);
+    *s = (source){.path = smoe_safetensors_path(*file), .spec = *spec, .file = *file};
+    *model = NULL;
+    *spec = (smoe_spec){0};
+    *file = NULL;
+    return model_make(model, s, err);
 }
 
 size_t smoe_model_channels(const smoe_model *model) {

@@ -19,6 +19,7 @@ grep -q 'vit.safetensors has no spec; --experts needs a file with one: smoe conv
 for line in 'width: 16' 'depth: 2' 'head: token  # a guess: not in the file' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
     grep -qx "  $line" implied.yaml || fail "not implied: $line: $(cat implied.yaml)"
 done
+cp implied.yaml predicted.yaml
 sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/; s/norm_eps: 1e-05 .*/norm_eps: 1e-06/' implied.yaml
 [ "$(smoe eval vit.safetensors -q --spec implied.yaml data.limit=100 | sed -n 's/^loss *//p')" = \
     "$(smoe eval own.safetensors -q data.limit=100 | sed -n 's/^loss *//p')" ] || fail "another model: $(cat implied.yaml)"
@@ -54,6 +55,15 @@ done <<'E'
 48|{"model_type": "dinov2"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
 48|{"hidden_size": 48, "model_type": "another"}|1e-06  # a guess: not in the file|erf  # a guess: not in the file
 E
+# predict takes a spec too.
+png >pixel.png
+status 2 smoe predict vit.safetensors pixel.png pixel.png >out 2>err
+cmp out predicted.yaml && grep -q '^smoe predict: smoe predict vit.safetensors pixel.png --spec SPEC.yaml$' err || fail "of a prediction: $(cat out err)"
+status 0 smoe predict own.safetensors pixel.png --top 10 >want
+status 0 smoe predict vit.safetensors pixel.png --top 10 --spec implied.yaml >out 2>err
+cmp want out && grep -q 'taken from the spec, because the file does not contain it: model.heads' err || fail "of a prediction: $(cat out err)"
+status 2 smoe predict saved pixel.png --spec implied.yaml 2>err
+grep -q 'config.json beside it says model.norm_eps=1e-12' err || fail "$(cat err)"
 # convert names what it leaves behind, and writes it into the file with the spec.
 status 0 smoe convert saved plain.safetensors >/dev/null 2>err
 grep -q '^plain.safetensors: without what the configuration beside saved/model.safetensors says: data.mean=\[0.48, 0.46, 0.41\], data.std=\[0.5, 0.5, 0.5\], model.heads=2, model.head=token, model.norm_eps=1e-12, model.gelu=erf. To have it' err || fail "$(cat err)"
