@@ -476,6 +476,11 @@ static void lack_say(smoe_err *err, const smoe_safetensors *file, const char *te
                    smoe_safetensors_path(file), tensor, lack);
 }
 
+/* Flax's names of experts and their router. */
+static bool is_of_vmoe(const char *name) {
+    return strstr(name, "/Moe/Mlp/") || strstr(name, "/Moe/Router/");
+}
+
 /* Whether an earlier tensor means the same. */
 static bool lack_said(const smoe_safetensors *file, size_t before, const char *lack) {
     for (size_t i = 0; i < before; i++) {
@@ -491,11 +496,15 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) {
     const smoe_tensor *patch = smoe_safetensors_find(file, "patch_embed.proj.weight");
     const smoe_tensor *in = smoe_safetensors_find(file, "blocks.0.mlp.fc1.weight");
     const smoe_tensor *out = smoe_safetensors_find(file, "blocks.0.mlp.fc2.weight");
-    size_t biases = 0;
+    size_t biases = 0, experts = 0;
     smoe_err found = {0};
     for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
         const char *name = smoe_safetensors_at(file, i)->name, *lack = smoe_foreign_lack(name);
         if (lack && !lack_said(file, i, lack)) lack_say(&found, file, name, lack);
+        if (is_of_vmoe(name) && !experts++)
+            smoe_fail_more(&found, SMOE_DATA,
+                           "%s: tensor %.100s: experts of files of V-MoE are not read",
+                           smoe_safetensors_path(file), name);
         biases += smoe_text_ends(name, "norm1.bias") || smoe_text_ends(name, "norm2.bias");
     }
     if (norm && !biases) lack_say(&found, file, norm->name, "a norm without a bias, as RMSNorm");

@@ -26,7 +26,7 @@ int smoe_foreign_rename(smoe_safetensors **made, const smoe_safetensors *file, c
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_DATA if a file has tensors of functions that no model of this program has: relative
- * positions, gated MLPs, ...; a line for each. */
+ * positions, gated MLPs, ..., or experts by the names of V-MoE; a line for each. */
 int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The tensors of a file in a fresh array, with what they borrow from the file and the array: as

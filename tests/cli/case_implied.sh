@@ -86,6 +86,11 @@ status 0 smoe verify whole.safetensors >/dev/null
 status 0 smoe train tiny.yaml -n --init whole.safetensors $keys $said >/dev/null
 status 2 smoe train tiny.yaml -n --init whole.safetensors $keys 2>err
 grep -q 'its own spec has model.norm_eps=1e-12, and the spec has 1e-06' err || fail "$(cat err)"
+# Experts of V-MoE have names of their own.
+status 0 smoe init tiny.yaml experts.safetensors -q >/dev/null && other experts.safetensors
+LC_ALL=C sed -i 's,"blocks\.1\.mlp\.experts\.fc1\.bias","encoderblock_1/Moe/Mlp/bbbbbb",' experts.safetensors
+status 3 smoe eval experts.safetensors >out 2>err
+grep -q 'experts.safetensors: tensor encoderblock_1/Moe/Mlp/b*: experts of files of V-MoE are not read$' err && ! grep -q . out || fail "$(cat out err)"
 # One of timm.
 printf '{"architecture": "vit_base_patch16_clip_quickgelu_224", "global_pool": "avg", "pretrained_cfg": {"crop_pct": 0.9, "interpolation": "bicubic"}}' >saved/config.json
 mv saved/preprocessor_config.json .
