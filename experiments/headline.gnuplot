@@ -1,6 +1,6 @@
 # Draws figures/headline.svg from the summaries of finished sweeps: on facts the front of each method over widths, experts, slots and
 # capacities, against the FLOPs of inference and of training and against measured time of both (results/fronts-time/times.csv, by
-# fronts-time.sh), with the number of a configuration at each point; on photographs the rows of photographs (CIFAR-10), cifar100 and
+# fronts-time.sh), with the number of a configuration at each point; on photographs the rows of photographs-tuned (CIFAR-10), cifar100 and
 # photographs-200-again, and of photographs-shifted-tuned, photographs-100-shifted and photographs-200-shifted, whose photographs are moved.
 # Intervals: 95%, Student's t over seeds.
 # From the top of the tree: gnuplot experiments/headline.gnuplot
@@ -79,9 +79,9 @@ set title font ",11"
 set tmargin at screen 1-953/1165.; set bmargin at screen 1-1085/1165.
 panel(n) = sprintf("set lmargin at screen %.3f; set rmargin at screen %.3f", 0.05 + 0.163 * n, 0.16 + 0.163 * n)
 eval panel(0)
-set title "CIFAR-10\n20 passes, one rate"
+set title "CIFAR-10\n20 passes, tuned rates"
 set yrange [0.6:0.68]
-plot photographs("photographs") using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
+plot photographs("photographs-tuned") using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
 eval panel(1)
 set title "CIFAR-100\n5 passes, tuned rates"
 set yrange [0.22:0.3]
