@@ -14,7 +14,7 @@ done | sort -g | awk -F '\t' '
         print "| sweep | contrast | value | finding | p in its family | p over all |\n|---|---|---|---|---|---|"
         for (i = 1; i <= NR; i++) {
             all = p[i] * (NR - i + 1); if (all > most) most = all; if (most > 1) most = 1
-            printf "%s | %.2g | %.2g |\n", line[i], own[i], most
+            printf "%s | %.2g | %.3g |\n", line[i], own[i], most
             stay += most < 0.05
         }
         printf "\nDecided in their families: %d of %d. Over all together: %d.\n", decided, NR, stay
