@@ -134,6 +134,8 @@ static int shape(target *t, smoe_err *err) {
         for (int i = 0; i < ndim; i++) bytes *= dim[i];
         t->size += bytes;
     }
+    /* The scale and bias of SigLIP's logits are lists of one number. */
+    if (t->ndim == 1 && t->dim[0] == 1 && !strncmp(t->name, "logit_", 6)) t->ndim = 0;
     return 0;
 }
 
