@@ -492,9 +492,9 @@ static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err
     smoe_claim_release(&turn); /* who reads what is printed may be slow */
     int printed = smoe_trials_summary(&results, options, status ? &ignored : err);
     SMOE_FREED char *word = smoe_shell_word(sweep->dir);
-    return status
-               ? smoe_fail_more(err, err->code, "`smoe sweep --resume %s` writes its tables", word)
-               : printed;
+    return !status ? printed
+                   : smoe_fail_more(err, err->code, "`smoe %s --resume %s` writes its tables",
+                                    options->command->name, word);
 }
 
 /* Runs the trials and reports, also if the sweep failed or was stopped. */

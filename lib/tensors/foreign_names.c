@@ -355,7 +355,7 @@ static void most_tensors(place *at, const smoe_foreign_file *f) {
 }
 
 /* The axis of heads of the first block's queries; 0: they have none. */
-static size_t heads_of(const place *at, const smoe_foreign_file *f) {
+static size_t heads_of_queries(const place *at, const smoe_foreign_file *f) {
     for (size_t i = 0; i < f->pieces; i++) {
         const piece *p = &f->piece[i];
         const char *name = p->name;
@@ -390,7 +390,7 @@ int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char 
         place_put(note, others++ ? ", " : " and not of ", &at);
     }
     if (others) fputs("; --weights raw and --weights ema choose", note);
-    size_t heads = heads_of(chosen, f);
+    size_t heads = heads_of_queries(chosen, f);
     if (heads) fprintf(note, "; " SMOE_FOREIGN_HEADS, heads);
     return 0;
 }
