@@ -122,3 +122,8 @@ status 1 smoe sweep --resume grid -q >out 2>err
 grep -q ' precision_at_1 ' out && grep -q 'grid/results.csv: ' err && grep -q 'smoe sweep --resume grid. writes its tables$' err || fail "$(cat out err)"
 rmdir grid/results.csv && status 0 smoe sweep --resume grid -q >out
 [ -s grid/results.csv ] || fail "no table: $(ls grid)"
+status 0 smoe ablate tiny.yaml --routers soft,uniform --seeds 1 train.steps=2 -q -o ablated >/dev/null
+rm ablated/results.csv && mkdir ablated/results.csv
+status 1 smoe ablate --resume ablated -q >out 2>err
+grep -q 'smoe ablate --resume ablated. writes its tables$' err || fail "$(cat err)"
+rmdir ablated/results.csv && status 0 smoe ablate --resume ablated -q >out
