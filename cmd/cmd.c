@@ -8,6 +8,7 @@
 #include "store/model_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -285,6 +286,28 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
 int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) {
     if (!options->out || !smoe_file_holds(options->out, "spec.yaml")) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
+}
+
+static char *made; /* the folder of -o, where it was not there before */
+
+static void leave_folder(void) {
+    rmdir(made); /* one with files stays */
+    free(made);
+}
+
+int smoe_cmd_hold(const smoe_options *options, smoe_err *err) {
+    const char *out = options->out;
+    if (!out || (options->comm && options->comm->rank)) return 0;
+    bool missing = smoe_file_is_absent(out);
+    if (smoe_cmd_writable(out, true, err) || smoe_file_make_folder(out, err)) return -1;
+    if (missing && (made = smoe_alloc_text(out))) atexit(leave_folder);
+    int fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* open until the process ends */
+    if (fd < 0 || !smoe_file_lock(fd)) return 0;
+    close(fd);
+    if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", out);
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "%s: another command is writing there; wait for it, or give another folder",
+                     out);
 }
 
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {

@@ -118,7 +118,12 @@ int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHE
  * that is not possible; NULL: no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same of files in the folder of -o, if it is given: "a.csv b.svg". */
+/* Makes the folder of -o, if it is given, and locks it until the process ends: two commands that
+ * write there at once would mix their files. Before smoe_cmd_targets, which sees what an earlier
+ * command has written. */
+int smoe_cmd_hold(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
+/* smoe_cmd_target of files in the folder of -o, if it is given: "a.csv b.svg". */
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses a run as the folder of -o, where files of the result would have names of its own files.

@@ -396,6 +396,7 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED side *sides = smoe_alloc(options->args, sizeof *sides);
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     int status = smoe_cmd_no_run(options, err);
+    if (!status) status = smoe_cmd_hold(options, err);
     if (!status)
         status = smoe_cmd_targets("compare.html settings.csv environment.csv metrics.csv seeds.csv "
                                   "over_steps.csv",

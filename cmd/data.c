@@ -146,7 +146,10 @@ static int look_parted(data_job *job, double share, smoe_scan *scan, smoe_err *e
 /* Reads a data set, or that of a spec. */
 static int data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
-    if (read_data_spec(job, options, err) || smoe_dataset_outside(&job->spec, options->out, err))
+    if (read_data_spec(job, options, err) || smoe_dataset_outside(&job->spec, options->out, err) ||
+        (!options->suggest && smoe_cmd_hold(options, err)) ||
+        smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
+                         err))
         return -1;
     return options->suggest ? look_parted(job, 0.1, options->scan, err)
                             : look_at_splits(job, options->scan, err);
@@ -527,9 +530,7 @@ static int verdict(const data_job *job, smoe_err *err) {
 int cmd_data(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(data_job_free) data_job job = {0};
     SMOE_FREED_BY(data_job_free) data_job against = {0};
-    if (smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
-                         err) ||
-        data_look(&job, options->arg[0], options, err) ||
+    if (data_look(&job, options->arg[0], options, err) ||
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
     data_compare(&job, options->against ? &against : NULL);

@@ -322,8 +322,9 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
 
 static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
+    bool works = !options->print_config && !options->dry_run;
     if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
-        smoe_cmd_target(options->logits, options, err) ||
+        (works && smoe_cmd_hold(options, err)) || smoe_cmd_target(options->logits, options, err) ||
         smoe_cmd_target(options->labels, options, err) ||
         smoe_cmd_target(options->predictions, options, err) ||
         smoe_cmd_targets(tables, options, err))

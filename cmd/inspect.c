@@ -423,7 +423,7 @@ static int inspect(inspect_job *job, smoe_err *err) {
     smoe_frames_open(&job->frame, &job->frames);
     job->all = smoe_frames_find(job->frame, job->frames, "runs");
     job->routing = smoe_frames_find(job->frame, job->frames, "routing");
-    if (check_targets(job, err)) return -1;
+    if (smoe_cmd_hold(options, err) || check_targets(job, err)) return -1;
     int status = inspect_all(job, err);
     if (status && !job->done) return -1;
     if (options->comm->rank) return status;

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -300,6 +301,11 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
     }
     if (fd >= 0) close(fd);
     return -1;
+}
+
+int smoe_file_lock(int fd) {
+    if (!TEMP_FAILURE_RETRY(flock(fd, LOCK_EX | LOCK_NB))) return 0;
+    return errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
 }
 
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {

@@ -64,6 +64,11 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
  * SMOE_RUNTIME. */
 int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Locks an open file or folder for this process without waiting, until it is closed. 0, also where
+ * the file system has no locks, as some shared ones; -1: another process has it (EWOULDBLOCK in
+ * errno), or the lock fails. */
+int smoe_file_lock(int fd) SMOE_MUST_CHECK;
+
 /* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
  * that does not exist, is not a regular file or is too large is SMOE_DATA; one that cannot be read
  * is SMOE_RUNTIME. */
