@@ -63,11 +63,27 @@ void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
     *sweep = (smoe_sweep_spec){0};
 }
 
+/* The value of a key that is the same number as a text, and another text: tables would take them
+ * for two values. NULL: there is none. */
+static const char *written_otherwise(const smoe_sweep_key *key, const char *text) {
+    double number, other;
+    if (smoe_spec_holds_text(key->key) || !smoe_value_number(text, false, &number)) return NULL;
+    for (size_t i = 0; i < key->count; i++)
+        if (smoe_value_number(key->value[i], false, &other) && other == number &&
+            strcmp(key->value[i], text) != 0)
+            return key->value[i];
+    return NULL;
+}
+
 /* Adds a value; takes over `text`. */
 static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_key *key,
                       char *text) {
     if (!key->zip && smoe_spec_keys_have(key, text))
         smoe_reading_problem(reading, &node->where, key->key, "a value is given twice");
+    const char *other = key->zip ? written_otherwise(key, text) : NULL;
+    if (other)
+        smoe_reading_problem(reading, &node->where, key->key,
+                             "%.40s and %.40s are the same value; write both alike", other, text);
     SMOE_APPEND(key->value, key->count) = text;
 }
 
