@@ -221,6 +221,15 @@ static void verify_archive(smoe_verifier *v, const char *path) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* A folder without anything of a run, a sweep or a checkpoint, such as that of a report. */
+static bool is_other(const char *path) {
+    static const char *const names[] = {"cells.jsonl", "spec.yaml", "ckpt", "STATUS",
+                                        "metrics.jsonl"};
+    for (size_t i = 0; i < SMOE_COUNT(names); i++)
+        if (smoe_file_holds(path, names[i])) return false;
+    return smoe_file_is_folder(path) && !smoe_shards_held(path, "model.safetensors");
+}
+
 static void verify(smoe_verifier *v, const char *path) {
     smoe_place_kind kind;
     smoe_err err = {0};
@@ -248,7 +257,14 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     shown s = {.options = options, .list = smoe_result_records(&result, "")};
     smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
     if (smoe_cmd_catch(&s.stop, options->scan, err)) return -1;
-    for (size_t i = 0; i < options->args && !*s.stop; i++) verify(&v, options->arg[i]);
+    size_t others = 0;
+    for (size_t i = 0; i < options->args; i++) others += is_other(options->arg[i]);
+    for (size_t i = 0; i < options->args && !*s.stop; i++)
+        if (others == options->args || !is_other(options->arg[i]))
+            verify(&v, options->arg[i]);
+        else if (!options->quiet)
+            smoe_cmd_print(stderr, "%s: left out: neither a run, a sweep nor a checkpoint\n",
+                           options->arg[i]);
     bool stopped = *s.stop;
     if (!v.bad && !stopped && !options->quiet)
         smoe_result_line(&result, NULL, "%zu checked, nothing is damaged or missing", v.looked);

@@ -33,6 +33,14 @@ for command in "eval run" "inspect run" "convert run x --type bf16" "train tiny.
 done
 cp good run/ckpt/latest/model.safetensors
 
+# Among several, as runs/*, folders that are no runs are left out; alone they are refused, and a run that has lost files is damaged.
+mkdir report && : >report/report.html && mkdir bare && : >bare/metrics.jsonl
+status 0 smoe verify run report >out 2>err
+grep -qx 'report: left out: neither a run, a sweep nor a checkpoint' err && ! grep -q report out || fail "a report: $(cat out err)"
+status 3 smoe verify report >out 2>&1
+status 3 smoe verify report report >out 2>&1
+status 3 smoe verify run bare -q >out 2>&1
+grep -q '^BAD  bare' out || fail "a run that has lost its files: $(cat out)"
 # A file without a digest is read, and a line says so.
 cp good foreign.safetensors && foreign foreign.safetensors
 for command in "eval foreign.safetensors" "train tiny.yaml -o begun --init foreign.safetensors" "compare foreign.safetensors run" \
