@@ -181,6 +181,12 @@ static void put_text_mask(implied *x, const char *from, bool causal, const char 
     if (!causal) implied_put(x, from, "text.padding", "attended");
 }
 
+/* The token of the padding, where texts attend to it. */
+static void put_pad(implied *x, const char *from, const json_t *said) {
+    if (x->texts && json_is_integer(said))
+        implied_put(x, from, "text.pad_id", "%" JSON_INTEGER_FORMAT, json_integer_value(said));
+}
+
 /* The side of an image: a number, or the last two of an array, if they are equal. */
 static void put_side(implied *x, const char *from, const json_t *said) {
     size_t n = json_array_size(said);
@@ -297,6 +303,7 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
     const hf_tower image = hf_tower_of(config, "vision"), text = hf_tower_of(config, "text");
     const implied_key *width = implied_find(x, "model.width");
     if (image.width <= 0 || (size_t)image.width != strtoull(width->value, NULL, 10)) return;
+    put_pad(x, from, smoe_json_at(config, "text_config.pad_token_id"));
     const json_t *vision = json_object_get(config, "vision_config");
     if (vision) config = vision;
     put_side(x, from, json_object_get(config, "image_size"));
@@ -461,6 +468,7 @@ static void put_clip_text(implied *x, const json_t *model, const char *from) {
     if (!text || json_object_get(text, "hf_model_name")) return;
     put_text(x, from, heads ? json_integer_value(heads) : 8, clip_eps(text),
              clip_gelu(model, text));
+    put_pad(x, from, json_object_get(text, "pad_id"));
     if (!pool) pool = "argmax";
     for (size_t i = 0; i < SMOE_COUNT(pools); i++)
         if (!strcmp(pool, pools[i].theirs)) put_text_mask(x, from, causal, pools[i].ours);
@@ -612,20 +620,11 @@ static void implied_value_of(char value[96], const smoe_spec *spec, const json_t
 
 /* What tensors do not show of a model of this program must be as its own spec has it. */
 static void put_own(implied *x, const smoe_safetensors *file) {
-    static const char *const keys[] = {"model.heads",
-                                       "model.norm_eps",
-                                       "model.gelu",
-                                       "model.moe.l2_eps",
-                                       "model.moe.scale_form",
-                                       "model.moe.gate",
-                                       "text.causal",
-                                       "model.moe.combine",
-                                       "text.pool",
-                                       "text.padding",
-                                       "text.norm_eps",
-                                       "data.mean",
-                                       "text.heads",
-                                       "data.std"};
+    static const char *const keys[] = {"model.heads",      "model.norm_eps",       "model.gelu",
+                                       "model.moe.l2_eps", "model.moe.scale_form", "model.moe.gate",
+                                       "text.causal",      "model.moe.combine",    "text.pool",
+                                       "text.padding",     "text.pad_id",          "text.norm_eps",
+                                       "data.mean",        "text.heads",           "data.std"};
     const smoe_spec_text carried = {
         .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
@@ -706,8 +705,11 @@ static bool pixels_differ(const implied_key *k, const smoe_series *series, size_
     return false;
 }
 
-/* The keys of the model that are guesses, in a line; NULL: there are none. */
-static char *guesses(const implied *x, const char *path) {
+/* The keys of the model that are guesses, in a line; NULL: there are none. Of a text tower, shapes
+ * show none of these keys. */
+static char *guesses(implied *x, const smoe_spec *spec, const char *path) {
+    static const char *const texts[] = {"text.heads",  "text.causal", "text.padding",
+                                        "text.pad_id", "text.pool",   "text.norm_eps"};
     char *text = NULL;
     size_t size, open = 0;
     bool pixels = false; /* are known */
@@ -718,6 +720,9 @@ static char *guesses(const implied *x, const char *path) {
             fprintf(out, "%s %s", open++ ? "," : "", x->key[i].key);
         pixels |= x->key[i].from && *x->key[i].from && !strcmp(x->key[i].key, "data.mean");
     }
+    for (size_t i = 0; x->texts && i < SMOE_COUNT(texts); i++)
+        if (!implied_find(x, texts[i]) && smoe_spec_acts(spec, texts[i]))
+            fprintf(out, "%s %s", open++ ? "," : "", texts[i]);
     fprintf(out, ", the order of norms, rotary positions%s", pixels ? "" : ", data.mean, data.std");
     smoe_alloc_stream_close(out, &text);
     if (open) return text;
@@ -737,5 +742,5 @@ char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
         return smoe_text_format(
             "%s: trained with other pixel values: %s%s 'data.mean=%s' 'data.std=%s'", path,
             mean->from, own ? "" : " beside it says", mean->value, std->value);
-    return guesses(&x, path);
+    return guesses(&x, spec, path);
 }

@@ -179,6 +179,22 @@ open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cf
 open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "norm_kwargs": {"eps": 0.01}}}}|model.norm_eps=1e-5|text.norm_eps=0.01, and the spec has 1e-05
 open_clip_config|3|{"model_cfg": {"vision_cfg": {}, "text_cfg": {"heads": 2, "act_kwargs": {"approximate": "tanh"}}}}|model.norm_eps=1e-5 model.gelu=erf|that the MLPs of its text tower have the function gelu_tanh, and those of images another
 E
+# The token of the padding, where texts attend to it.
+attended='text.causal=false text.pool=last text.padding=attended model.norm_eps=1e-5'
+for config in 'config|{"vision_config": {"hidden_size": 16}, "text_config": {"pad_token_id": 1}}' 'open_clip_config|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "no_causal_mask": true, "pool_type": "last", "pad_id": 1}}}'; do
+    rm -f both/*.json
+    printf '%s' "${config#*|}" >both/${config%%|*}.json
+    status 2 smoe train tiny.yaml -n --init both $pairs $attended 2>err
+    grep -q 'beside it says text.pad_id=1, and the spec has 0' err || fail "$config: $(cat err)"
+    status 0 smoe train tiny.yaml -n --init both $pairs $attended text.pad_id=1 >/dev/null 2>err
+done
+status 0 smoe init tiny.yaml padded.safetensors -q $pairs $attended >/dev/null
+status 2 smoe train tiny.yaml -n --init padded.safetensors $pairs $attended text.pad_id=5 2>err
+grep -q 'its own spec has text.pad_id=0, and the spec has 5' err || fail "$(cat err)"
+# Without a configuration, keys of the text tower are taken from the spec as well.
+rm -f both/*.json
+status 0 smoe train tiny.yaml $pairs train.steps=1 data.limit=20 --init both -o of-both >/dev/null 2>err
+grep -q 'does not contain it: .*model.gelu, text.heads, text.causal, text.padding, text.pool, text.norm_eps, the order of norms' err || fail "keys of texts: $(cat err)"
 # Its function does not matter where texts are not read, and no more does the tower where the file has none.
 printf '{"vision_config": {"hidden_size": 16}, "text_config": {"hidden_act": "relu"}}' >both/config.json && rm both/open_clip_config.json
 status 2 smoe eval both >out 2>/dev/null
