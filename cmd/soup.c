@@ -1,6 +1,7 @@
 /* smoe soup: the mean of the weights of trained models, and what each of them adds. */
 #include "cmd.h"
 #include "progress.h"
+#include "store/implied.h"
 #include "store/model_file.h"
 #include "store/run_compare.h"
 #include "train/soup.h"
@@ -69,6 +70,7 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
         const char *text = smoe_safetensors_metadata(file, "smoe.spec");
         job->path[i] = smoe_alloc_text(smoe_safetensors_path(file));
         if (i && soup_check_model(first, text, job->path[i], job->path[0], err)) return -1;
+        if (options->spec && smoe_implied_check(&job->first.spec, file, true, err)) return -1;
         job->member[i].path = job->path[i];
         if (!i) first = smoe_alloc_text(text);
     }

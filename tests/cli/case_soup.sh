@@ -52,3 +52,12 @@ status 0 smoe train tiny.yaml -q data.image_size=48 train.steps=4 -o large >/dev
 status 3 smoe soup start large -v 2>err >out
 grep -q 'large/ckpt/step_00000004/model.safetensors: tensor pos_embed: shape ' err && ! grep -q evaluations err || fail "$(cat err)"
 status 3 smoe soup start nothing 2>err
+# With --spec, the configuration beside each file counts, not only that of the first.
+keys='model.head=token model.moe.layers=none'
+status 0 smoe init tiny.yaml plain.safetensors -q $keys >/dev/null && foreign plain.safetensors
+LC_ALL=C sed -i 's/"smoe\.spec":/"some.spec":/; s/"smoe\.version":/"some.version":/' plain.safetensors
+mkdir one two-of && cp plain.safetensors one/model.safetensors && cp plain.safetensors two-of/model.safetensors
+echo '{"hidden_size": 16, "num_attention_heads": 2, "layer_norm_eps": 1e-6}' >one/config.json
+echo '{"hidden_size": 16, "num_attention_heads": 4, "layer_norm_eps": 1e-6}' >two-of/config.json
+status 2 smoe soup one two-of --spec tiny.yaml $keys 2>err
+grep -q 'two-of/model.safetensors: config.json beside it says model.heads=4, and the spec has 2' err || fail "$(cat err)"
