@@ -174,6 +174,11 @@ static int locate_look(const wanted *w, smoe_safetensors **file, char **path, sm
         weights = NULL;
     }
     if (smoe_safetensors_peek_of(file, *path, weights, err)) return -1;
+    bool own = smoe_safetensors_metadata(*file, "smoe.spec");
+    if (w->choice.rows && (own || !smoe_safetensors_find(*file, "pos_embed")))
+        return smoe_fail(err, SMOE_USAGE, "%s: --grid has no effect: %s", *path,
+                         own ? "grids of this program are squares"
+                             : "the file has no position embeddings");
     smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
     return w->verify ? smoe_safetensors_verify(*file, err) : 0;
 }

@@ -275,17 +275,19 @@ int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, cons
     if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
     int ndim = param->ndim - (int)axis;
     if (!strcmp(param->name, "pos_embed") && from->fit != SMOE_FIT_EXACT && t->ndim == 3 &&
-        t->dim[1] != param->dim[1] && source.way != SMOE_WAY_RESIZED) {
+        source.way != SMOE_WAY_RESIZED) {
         size_t rows, columns;
         smoe_safetensors_grid(from->file, &rows, &columns);
-        if (rows)
+        if (rows && !grid_there(from, param, t).rows)
             return smoe_fail_more(err, SMOE_DATA,
                                   "%s: tensor %s: %zu positions are not %zux%zu patches", path,
                                   t->name, t->dim[1], rows, columns);
-        return smoe_fail_more(err, SMOE_DATA,
-                              "%s: tensor %s: %zu positions, perhaps of a grid that is not square; "
-                              "give it with --grid ROWSxCOLUMNS, as in --grid 14x14",
-                              path, t->name, t->dim[1]);
+        if (!rows && t->dim[1] != param->dim[1])
+            return smoe_fail_more(
+                err, SMOE_DATA,
+                "%s: tensor %s: %zu positions, perhaps of a grid that is not square; "
+                "give it with --grid ROWSxCOLUMNS, as in --grid 14x14",
+                path, t->name, t->dim[1]);
     }
     if (t->ndim != ndim || memcmp(t->dim, dim + axis, (size_t)ndim * sizeof *dim) != 0)
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,

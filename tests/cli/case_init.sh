@@ -143,6 +143,23 @@ grep -q 'start .* tensors start from token.safetensors; .*initialised: blocks.1.
 status 2 smoe train tiny.yaml -n --init token.safetensors --partial --upcycle 2>err
 status 2 smoe eval token.safetensors --grid 4 2>err
 grep -q -- '--grid 4: expected ROWSxCOLUMNS, as 14x14' err || fail "$(cat err)"
+# and where it has no effect
+grid=of-other && mkdir $grid && cp token.safetensors $grid/model.safetensors && foreign $grid/model.safetensors
+LC_ALL=C sed -i 's/"smoe\.spec":/"some.spec":/; s/"smoe\.version":/"some.version":/' $grid/model.safetensors
+token='model.head=token model.moe.layers=none'
+png >pixel.png
+smoe train tiny.yaml $token --print-config >token.yaml
+smoe train tiny.yaml $token model.position=sincos2d --print-config >placed.yaml
+status 2 smoe eval soft.safetensors --grid 4x4 2>err
+grep -q 'soft.safetensors: --grid has no effect: grids of this program are squares' err || fail "$(cat err)"
+status 0 smoe predict $grid pixel.png --spec token.yaml --grid 2x8 -q >/dev/null
+status 3 smoe predict $grid pixel.png --spec token.yaml --grid 3x5 -q 2>err
+grep -q 'pos_embed: 17 positions are not 3x5 patches' err || fail "$(cat err)"
+status 0 smoe init tiny.yaml unplaced.safetensors -q $token model.position=sincos2d >/dev/null
+cp unplaced.safetensors $grid/model.safetensors && foreign $grid/model.safetensors
+LC_ALL=C sed -i 's/"smoe\.spec":/"some.spec":/; s/"smoe\.version":/"some.version":/' $grid/model.safetensors
+status 2 smoe predict $grid pixel.png --spec placed.yaml --grid 4x4 2>err
+grep -q -- '--grid has no effect: the file has no position embeddings' err || fail "$(cat err)"
 status 2 smoe eval token.safetensors --weights ema 2>err
 grep -q 'token.safetensors: it has no averaged weights, which --weights ema asks for' err || fail "$(cat err)"
 # A new head replaces attention pooling as a whole, or keeps it as a whole.
