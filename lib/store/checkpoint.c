@@ -39,6 +39,7 @@ static const struct number {
     {"smoe.classes", offsetof(stored, state.classes), false, false},
     {"smoe.data", offsetof(stored, state.data), false, false},
     {"smoe.tested", offsetof(stored, state.tested), false, false},
+    {"smoe.fewshot", offsetof(stored, state.fewshot), false, false},
 };
 enum { NUMBERS = SMOE_COUNT(numbers) };
 

@@ -24,7 +24,8 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes, */
     uint64_t data;     /* and that of its images (smoe_dataset_checksum); 0 if they are generated */
-    uint64_t tested;   /* the same of the images of the last evaluation */
+    uint64_t tested;   /* the same of the images of the last evaluation, */
+    uint64_t fewshot;  /* and of those of eval.fewshot.data in it */
     const char *names; /* these names as a list in JSON, for the model's file; borrowed; NULL: none.
                           Not read back */
 } smoe_checkpoint;

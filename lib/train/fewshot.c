@@ -98,6 +98,12 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan
     return 0;
 }
 
+uint64_t smoe_fewshot_checksum(const smoe_fewshot *f) {
+    if (f->spec->eval.fewshot.data.source < SMOE_FEWSHOT_SOURCE) return 0;
+    uint64_t queries = smoe_dataset_checksum(f->queries);
+    return (smoe_dataset_checksum(f->train) ^ (queries << 31 | queries >> 33)) & INT64_MAX;
+}
+
 void smoe_fewshot_free(smoe_fewshot *f) {
     if (!f) return;
     smoe_dataset_free(f->train);

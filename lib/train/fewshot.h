@@ -28,6 +28,10 @@ typedef struct smoe_fewshot_score {
 int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 
+/* The checksum of the images of eval.fewshot.data (smoe_dataset_checksum); 0: they are generated,
+ * or those of the data trained on. */
+uint64_t smoe_fewshot_checksum(const smoe_fewshot *fewshot);
+
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
  * `batch` images. With several processes (comm; NULL: one) each computes its share of the batches
  * and judges its own queries, and all get the same scores, those of one process. SMOE_STOPPED after

@@ -40,7 +40,8 @@ typedef struct trainer {
     smoe_loader *loader;
     smoe_checkpoint state;
     char *names;     /* of the classes, as JSON */
-    uint64_t tested; /* the checksum of the images of `test` */
+    uint64_t tested; /* the checksum of the images of `test`, */
+    uint64_t shown;  /* and of those of eval.fewshot.data */
     smoe_train_result *result;
     size_t N;
     smoe_step step;
@@ -140,6 +141,7 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
         return -1;
     t->names = smoe_data_mark(&t->state, t->train);
     if (t->test) t->tested = smoe_dataset_checksum(t->test);
+    if (t->fewshot) t->shown = smoe_fewshot_checksum(t->fewshot);
     if (smoe_data_check_beside(t->options->dir, t->options->beside, &t->state,
                                t->options->beside_tested ? t->tested : 0, err))
         return -1;
@@ -202,6 +204,9 @@ static int trainer_restore(trainer *t, smoe_err *err) {
                             : smoe_checkpoint_restore(t->options->dir, t->params, &t->state, err);
     if (restored <= 0) return restored;
     if (data_check(t, &now, err) || restore_best(t, err)) return -1;
+    if (t->state.fewshot && t->shown && t->state.fewshot != t->shown)
+        trainer_say(t, "the images of eval.fewshot.data are not those of the evaluations so far; "
+                       "few-shot accuracies from here on cannot be compared with those before");
     /* Records after the checkpoint are dropped. */
     if (t->chief && smoe_run_truncate(t->run, &t->state, &t->before, err)) return -1;
     if (t->chief && !run_over(t) && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
@@ -229,7 +234,8 @@ static char *placeless_spec(const smoe_spec *spec) {
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     SMOE_FREED char *spec = placeless_spec(t->spec);
-    const uint64_t data[] = {t->state.images, t->state.classes, t->state.data, t->tested, t->N};
+    const uint64_t data[] = {t->state.images, t->state.classes, t->state.data,
+                             t->tested,       t->shown,         t->N};
     if (smoe_comm_same(t->comm, "spec", spec, strlen(spec), err)) return -1;
     return smoe_comm_same(t->comm, "data", data, sizeof data, err);
 }
@@ -412,6 +418,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
         return -1;
     }
     t->state.tested = t->tested;
+    t->state.fewshot = t->shown;
     if (eval->precision_at_1 > t->state.best) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;

@@ -19,6 +19,14 @@ status 0 smoe eval run -q --json $own eval.fewshot.data.path=few eval.fewshot.da
 grep -q '"1": 0.5' few.json || fail "two classes that look the same: $(cat few.json)"
 status 0 smoe eval run -q --json $own eval.fewshot.data.path=flat eval.fewshot.data.labels=flat.csv eval.fewshot.data.holdout=0.4 eval.fewshot.data.mean=[0.5,0.4,0.3] eval.fewshot.data.std=0.25 >flat.json
 grep -q '"1": 0.5' flat.json || fail "of a table: $(cat flat.json)"
+# Images that have changed before a resume are remarked on, once.
+status 0 smoe train tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.data.holdout=0.3 train.steps=4 train.eval_every=4 -o seen >/dev/null
+cp -r few few.kept && printf ' ' >>few/ant/1.png
+status 0 smoe train --resume seen --no-progress train.steps=8 >/dev/null 2>err
+[ "$(grep -c '^the images of eval.fewshot.data are not those of the evaluations so far; ' err)" -eq 1 ] || fail "other few-shot images: $(cat err)"
+status 0 smoe train --resume seen --no-progress train.steps=12 >/dev/null 2>err
+! grep -q 'eval.fewshot.data are' err || fail "the same few-shot images: $(cat err)"
+rm -r few && mv few.kept few
 # the table of a spec lies beside it, that of an override where the user is
 mkdir specs && cp -r flat flat.csv specs && mv specs/flat.csv specs/of.csv && sed '2,$s/^/train\//' flat.csv >trained.csv
 mkdir -p specs/all/train && cp flat/* specs/all/train && cp -r specs/all/train specs/all/test && sed 's/^train/test/;1d' trained.csv >>trained.csv
