@@ -520,6 +520,9 @@ static int train_together(const smoe_options *options, smoe_err *err) {
         smoe_cmd_remarks(&spec, options);
     choose_dir(&job, options);
     if (check_resumed(&job, err)) return -1;
+    if (options->dry_run && job.mode == SMOE_RUN_RESUME &&
+        smoe_run_check_resume(job.dir, &spec, err))
+        return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
     remark(&job, options);
     return options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);

@@ -28,6 +28,7 @@ struct smoe_run {
     smoe_digest *chain;      /* of its first `chained` bytes */
     off_t chained;
     FILE *log;
+    int unlogged;         /* errno of the first line that could not be written; -1: it was told */
     bool events, resumed; /* train.tensorboard; and its file goes on behind another one, */
     uint64_t from;        /* from this step on */
     smoe_tfevents *file;  /* opened with the first record */
@@ -125,6 +126,8 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
             err, SMOE_USAGE,
             "%s: a run without STATUS; --resume continues it, --force does not replace it",
             run->dir);
+    if (found == STRANGE && smoe_file_is_folder(run->dir) && access(run->dir, R_OK | X_OK))
+        return smoe_fail_errno(err, SMOE_DATA, "%s: cannot be read", run->dir);
     if (found == STRANGE)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
@@ -144,8 +147,7 @@ static int lock(smoe_run *run, smoe_err *err) {
     run->records = smoe_alloc_text(in_run(&at, run, names[RECORDS]));
     run->fd = smoe_file_open(at.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (run->fd < 0) return -1;
-    if (!TEMP_FAILURE_RETRY(flock(run->fd, LOCK_EX | LOCK_NB))) return 0;
-    if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return 0;
+    if (!smoe_file_lock(run->fd)) return 0;
     if (errno != EWOULDBLOCK)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", run->records);
     SMOE_FREED char *status = NULL;
@@ -266,8 +268,14 @@ static void note_change(void *user, const char *text) {
 
 /* The spec with which the run was computed, against the one given. It is the one in its latest
  * checkpoint, even if spec.yaml has changed since; spec.yaml if no checkpoint can be read. */
-static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+static int spec_check(const smoe_run *run, const smoe_spec *spec, smoe_run_spec_note *note,
+                      void *user, smoe_err *err) {
     place at;
+    uint64_t done = smoe_checkpoint_latest(run->dir);
+    if (spec->train.steps < done)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
+                         run->dir, spec->train.steps, done);
     SMOE_FREED_BY(smoe_spec_free) smoe_spec old = {0};
     int latest = smoe_run_latest_spec(&old, run->dir, err);
     if (latest < 0) return -1;
@@ -275,19 +283,13 @@ static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
         if (smoe_spec_read(&old, in_run(&at, run, names[SPEC]), NULL, 0, err)) return -1;
         smoe_spec_continue(&old);
     }
-    if (smoe_run_spec_check(run->dir, &old, spec, note_change, run, err)) return -1;
-    return spec_write(run, spec, err);
+    return smoe_run_spec_check(run->dir, &old, spec, note, user, err);
 }
 
 static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     if (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err)) return -1;
     if (smoe_checkpoints_recover(run->dir, err) || smoe_checkpoints_check(run->dir, err)) return -1;
-    uint64_t done = smoe_checkpoint_latest(run->dir);
-    if (spec->train.steps < done)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
-                         run->dir, spec->train.steps, done);
-    if (spec_check(run, spec, err)) return -1;
+    if (spec_check(run, spec, note_change, run, err) || spec_write(run, spec, err)) return -1;
     if (smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err)) return -1;
     return env_write(run, env, false, err);
 }
@@ -325,26 +327,33 @@ static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, j
     return 0;
 }
 
+/* Sets the path of the directory, without slashes at its end. */
+static int dir_set(smoe_run *run, const char *dir, smoe_err *err) {
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/') length--;
+    if (!length) return smoe_fail(err, SMOE_USAGE, "the name of the run directory is empty");
+    if (length > PATH_MOST)
+        return smoe_fail(err, SMOE_USAGE,
+                         "the name of the run directory has %zu bytes, at most %d are possible",
+                         length, PATH_MOST);
+    memcpy(run->dir, dir, length);
+    return 0;
+}
+
+int smoe_run_check_resume(const char *dir, const smoe_spec *spec, smoe_err *err) {
+    smoe_run run = {.fd = -1};
+    bool fresh, made;
+    if (dir_set(&run, dir, err) || dir_claim(&run, SMOE_RUN_RESUME, &fresh, &made, err)) return -1;
+    return fresh ? 0 : spec_check(&run, spec, NULL, NULL, err);
+}
+
 int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *given, smoe_err *err) {
     json_auto_t *env = given ? given : json_object();
     smoe_run *run = *result = smoe_alloc(1, sizeof *run);
     bool mine = false;
-    int status;
-    size_t length = strlen(dir);
     run->fd = -1;
-    while (length > 1 && dir[length - 1] == '/') length--;
-    if (!length || length > PATH_MOST) {
-        status = length ? smoe_fail(err, SMOE_USAGE,
-                                    "the name of the run directory has %zu bytes, at most %d are "
-                                    "possible",
-                                    length, PATH_MOST)
-                        : smoe_fail(err, SMOE_USAGE, "the name of the run directory is empty");
-    } else {
-        memcpy(run->dir, dir, length);
-        status = run_start(run, mode, spec, env, &mine, err);
-    }
-    if (!status) return 0;
+    if (!dir_set(run, dir, err) && !run_start(run, mode, spec, env, &mine, err)) return 0;
     if (mine) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
     (void)!smoe_run_close(run, NULL, NULL);
     *result = NULL;
@@ -371,7 +380,14 @@ void smoe_run_log_line(smoe_run *run, char *fresh) {
     if (!run->log) return;
     char date[SMOE_DATE_TEXT];
     fprintf(run->log, "%s %s\n", smoe_env_date(date, smoe_env_now()), line);
-    fflush(run->log);
+    if (fflush(run->log) && !run->unlogged) run->unlogged = errno;
+}
+
+bool smoe_run_log_lost(smoe_run *run, smoe_err *err) {
+    errno = run->unlogged;
+    if (run->unlogged > 0) smoe_fail_errno(err, SMOE_RUNTIME, "%s/log.txt: cannot write", run->dir);
+    run->unlogged = run->unlogged ? -1 : 0;
+    return errno > 0;
 }
 
 /* ---- records and events ---------------------------------------------------------------------- */
@@ -517,8 +533,11 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 
 /* The records of a checkpoint are there when it is. */
 static int records_ready(smoe_run *run, smoe_err *err) {
-    if (still_there(run, err) || records_sync(run, err)) return -1;
-    /* The table of a long run is written only at its end. */
+    return still_there(run, err) ? -1 : records_sync(run, err);
+}
+
+/* The table of a long run is written only at its end. */
+static int records_table(const smoe_run *run, smoe_err *err) {
     return lseek(run->fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
 }
 
@@ -529,7 +548,8 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_
     if (run) whole.records = run->count;
     smoe_comm_broadcast(to->comm, &whole, sizeof whole);
     whole.names = state->names;
-    return smoe_checkpoint_write(to, params, spec, &whole, err);
+    if (smoe_checkpoint_write(to, params, spec, &whole, err)) return -1;
+    return smoe_comm_agree(to->comm, run ? records_table(run, err) : 0, NULL, err);
 }
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {

@@ -32,6 +32,9 @@ typedef struct smoe_run smoe_run;
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
 
+/* For a dry run: fails where smoe_run_open would refuse to resume the run with this spec. */
+int smoe_run_check_resume(const char *dir, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Whether a process writes the run now, as far as its lock shows. */
 bool smoe_run_is_written(const char *dir);
 
@@ -71,9 +74,12 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
  * caller. */
 char *smoe_run_previous(const smoe_run *run, const char *key);
 
-/* Appends a line with the time to log.txt. Failures are ignored. */
+/* Appends a line with the time to log.txt. Failures do not end training. */
 #define smoe_run_log(run, ...) smoe_run_log_line(run, smoe_text_format(__VA_ARGS__))
 void smoe_run_log_line(smoe_run *run, char *fresh);
+
+/* Whether a line could not be written, and err why; told once. */
+bool smoe_run_log_lost(smoe_run *run, smoe_err *err);
 
 /* Sets STATUS to done, failed or stopped (NULL: unchanged), writes metrics.csv and, of a run
  * that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in any case. */
@@ -82,7 +88,8 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_C
 /* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */
 
 /* smoe_checkpoint_write, after the records have been synced; all records up to the step must have
- * been written. `run` is NULL except in the first process, whose state all take. */
+ * been written. metrics.csv is written last, so that a failure of it loses no checkpoint. `run` is
+ * NULL except in the first process, whose state all take. */
 int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
                         const smoe_spec *spec, const smoe_checkpoint *state,
                         smoe_err *err) SMOE_MUST_CHECK;

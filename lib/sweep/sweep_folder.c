@@ -95,6 +95,7 @@ static int check_ours(const char *dir, smoe_err *err) {
     if (access(dir, F_OK) || not_begun(dir) || smoe_file_holds(dir, "claims") ||
         smoe_file_holds(dir, REMOVED) || smoe_file_holds(dir, "cells.jsonl"))
         return 0;
+    if (access(dir, R_OK | X_OK)) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot be read", dir);
     return smoe_fail(err, SMOE_USAGE,
                      "%s: has other files, and no sweep (no cells.jsonl); -o DIR chooses another "
                      "folder",

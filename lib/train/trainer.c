@@ -459,6 +459,9 @@ static int trainer_checkpoint(trainer *t, smoe_err *err) {
     const smoe_checkpoint_to to = {t->options->dir, t->spec->train.keep, t->comm};
     if (t->options->save) *t->options->save = 0;
     t->saved = smoe_now();
+    smoe_err lost;
+    if (t->run && smoe_run_log_lost(t->run, &lost) && t->observer->say)
+        t->observer->say(t->observer->user, lost.text);
     return smoe_run_checkpoint(t->run, &to, t->params, t->spec, &t->state, err);
 }
 

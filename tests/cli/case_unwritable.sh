@@ -43,6 +43,20 @@ data tiny.yaml -o dangling
 convert run dangling/x
 END
 [ ! -e nowhere ] || fail "$(ls nowhere)"
+# A folder in which another command writes; one that is made for nothing is removed.
+mkdir held
+while read -r command; do
+    # shellcheck disable=SC2086
+    status 1 flock held smoe $command -o held >out 2>err
+    [ ! -s out ] && grep -q ': held: another command is writing there' err && [ -z "$(ls held)" ] || fail "$command: $(cat out err; ls held)"
+done <<'END'
+eval run
+inspect run
+compare run run
+data tiny.yaml
+END
+status 3 smoe compare run nowhere -o in-vain 2>err
+[ ! -e in-vain ] || fail "a folder in vain: $(ls in-vain)"
 # folders of -o and of --append are made
 status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
 status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
@@ -113,6 +127,18 @@ for command in "verify run" "train --resume run" "eval run" "watch grid" "sweep 
     status 3 $as $program $command >out 2>err
     grep -qE ': (run|grid): cannot be searched: Permission denied$' err || fail "$command: $(cat out err)"
 done
+chmod 311 run grid
+for command in "train --resume run" "train tiny.yaml --resume -o run" "train tiny.yaml --force -o run" "sweep --status grid" "sweep tiny.yaml seed=0,1 -o grid"; do
+    # shellcheck disable=SC2086
+    $as $program $command >out 2>err
+    grep -qE ': (run|grid): cannot .*: Permission denied$|: grid: exists already' err || fail "311, $command: $(cat out err)"
+done
+chmod 0 run grid
+for command in "train tiny.yaml --resume -o run" "sweep tiny.yaml seed=0,1 -o grid"; do
+    # shellcheck disable=SC2086
+    status 3 $as $program $command >out 2>err
+    grep -qE ': (run|grid): cannot be read: Permission denied$' err || fail "000, $command: $(cat out err)"
+done
 chmod 755 run grid
 status 1 $as $program verify --repair grid >out 2>err
 grep -q 'could not be read or repaired' err || fail "verify of what cannot be written: $(cat out err)"
@@ -127,3 +153,13 @@ rm ablated/results.csv && mkdir ablated/results.csv
 status 1 smoe ablate --resume ablated -q >out 2>err
 grep -q 'smoe ablate --resume ablated. writes its tables$' err || fail "$(cat err)"
 rmdir ablated/results.csv && status 0 smoe ablate --resume ablated -q >out
+# A table that cannot be written loses no checkpoint; a log that cannot be written is no secret.
+rm -rf run && status 0 smoe train tiny.yaml -q train.steps=4 -o run >/dev/null
+rm run/metrics.csv && mkdir run/metrics.csv
+status 1 smoe train --resume run -q train.steps=8 2>err
+grep -q 'run/metrics.csv: cannot write: Is a directory' err && [ "$(readlink run/ckpt/latest)" = step_00000008 ] || fail "the checkpoint: $(cat err; ls run/ckpt)"
+rmdir run/metrics.csv && status 0 smoe train --resume run -q >/dev/null
+[ -s run/metrics.csv ] && [ "$(cut -d' ' -f1 run/STATUS)" = done ] || fail "$(ls run; cat run/STATUS)"
+truncate -s 4M run/log.txt
+(ulimit -f 2048 && exec smoe train --resume run --no-progress train.steps=12) >out 2>err || fail "a full log: $(cat err)"
+[ "$(grep -c 'run/log.txt: cannot write: File too large$' err)" -eq 1 ] || fail "a full log: $(cat err)"
