@@ -170,7 +170,8 @@ typedef struct train_plan {
     uint32_t *order;    /* of its classes, or NULL */
     size_t classes;
     smoe_model *model; /* it is not reserved */
-    char *start;       /* what the model takes from that file, or NULL */
+    char *start;       /* what the model takes from that file, or NULL; */
+    char *other;       /* and why not its head */
     smoe_cost cost;
     smoe_estimate estimate;
 } train_plan;
@@ -181,6 +182,7 @@ static void plan_free(train_plan *p) {
     smoe_model_free(p->model);
     smoe_cost_free(&p->cost);
     free(p->start);
+    free(p->other);
     free(p->order);
 }
 
@@ -300,8 +302,7 @@ static void train_add_plan(smoe_result *plan, const train_plan *p) {
                      SMOE_S(smoe_spec_tokens(spec)), spec->data.image_size, m->patch_size,
                      p->classes, SMOE_ES(p->classes));
     smoe_fact_text(plan, "start", p->start, .heading = "start", .optional = true);
-    if (p->other_classes)
-        smoe_result_line(plan, NULL, "the classes of the data differ from those of the file");
+    if (p->other) smoe_result_line(plan, NULL, "%s", p->other);
     add_moe(plan, spec);
     smoe_cmd_cost(plan, &p->cost);
     add_totals(plan, p);
@@ -328,6 +329,7 @@ static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_op
         (options->moments && smoe_moments_init_check(file, p->spec, fit_of(options), err)))
         return -1;
     p->start = smoe_init_map_text(params, file, fit_of(options));
+    if (p->other_classes) p->other = smoe_model_file_other_text(p->train, file);
     return 0;
 }
 

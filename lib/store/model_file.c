@@ -141,6 +141,19 @@ bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetenso
     return name && smoe_dataset_other_classes(set, name, count, order);
 }
 
+char *smoe_model_file_other_text(const smoe_dataset *set, const smoe_safetensors *file) {
+    json_auto_t *list = NULL;
+    size_t count;
+    SMOE_FREED char **name = names_in(file, &list, &count);
+    bool numbered = name && !smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) &&
+                    count == smoe_dataset_classes(set) && !shares_a_name(set, name, count);
+    return smoe_text_format("the classes of the data differ from those of the file, so the head is "
+                            "not taken from it%s",
+                            numbered ? "; without names of classes in its configuration it is "
+                                       "taken, by the numbers of the classes, as in smoe eval"
+                                     : "");
+}
+
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t steps, const char *names, smoe_turns *turns, smoe_err *err) {
     smoe_slab weights = {.prefix = "", .values = params->w};

@@ -104,9 +104,7 @@ static int load_moments(trainer *t, smoe_err *err) {
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
-    if (t->params->headless)
-        trainer_say(t, "the classes of the data differ from those of the file, so the head is not "
-                       "taken from it");
+    if (t->params->headless) say_fresh(t, smoe_model_file_other_text(t->train, t->init));
     say_fresh(t, smoe_init_map_text(t->params, t->init, options->fit));
     say_fresh(t, smoe_model_file_remark(t->init));
     say_fresh(t, smoe_implied_remark(t->spec, t->init));

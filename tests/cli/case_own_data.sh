@@ -212,13 +212,19 @@ cut -d, -f3,4 stew.csv | grep -qx '0,bee' && cut -d, -f3,4 reordered.csv | grep 
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names: $(cat err)"
+# training begins a new head then, and says how it is taken as in an evaluation
+status 0 smoe train tiny.yaml $brought $still --init theirs -o by-name >/dev/null 2>err
+grep -q 'head is not taken from it; without names of classes in its configuration it is taken, by the numbers of the classes, as in smoe eval$' err || fail "a head of other names: $(cat err)"
+mkdir nameless && cp theirs/model.safetensors nameless
+status 0 smoe train tiny.yaml $brought $still --init nameless -n >out
+! grep -q 'is not taken' out && ! grep -q 'initialised: head' out || fail "a head without names: $(cat out)"
 status 0 smoe convert theirs moved/model.safetensors -f -q >/dev/null && status 0 smoe eval moved $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names of a converted file: $(cat err)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -n >out
-grep -q 'initialised: head.weight, head.bias' out && grep -qx 'the classes of the data differ from those of the file' out || fail "of a plan: $(cat out)"
+grep -q 'initialised: head.weight, head.bias' out && grep -qx 'the classes of the data differ from those of the file, so the head is not taken from it' out || fail "of a plan: $(cat out)"
 status 3 smoe soup brought-run zoo-run 2>err
 grep -q 'its classes differ from those of the first model' err || fail "a soup of other classes: $(cat err)"
 for s in train test; do rm -r zoo/$s/bee && cp -r zoo/$s/cow zoo/$s/dog; done
