@@ -118,6 +118,9 @@ bool smoe_text_same_word(const char *a, const char *b);
 /* The next word of a list with one separator, and moves on behind it; false at the end. */
 bool smoe_text_next(const char **list, char separator, char *word, size_t size);
 
+/* Whether one of some words, separated by blanks, is in a text. */
+bool smoe_text_has_part(const char *text, const char *words);
+
 /* Whether a text ends so. */
 bool smoe_text_ends(const char *text, const char *end);
 

@@ -35,25 +35,10 @@ static bool text_same_letters(const char *a, const char *b) {
     return true;
 }
 
-/* A bit for each letter of a word; bytes that are the same but for multiples of 64 share one. */
-static uint64_t text_letters(const char *word) {
-    uint64_t letters = 0;
-    for (; *word; word++) letters |= UINT64_C(1) << ((unsigned char)*word % 64);
-    return letters;
-}
-
-/* At most the distance of two words: each slip removes one letter and adds one at most. */
-static size_t text_least_distance(const char *a, const char *b) {
-    uint64_t x = text_letters(a), y = text_letters(b);
-    int lost = __builtin_popcountll(x & ~y), added = __builtin_popcountll(y & ~x);
-    return (size_t)(lost > added ? lost : added);
-}
-
 size_t smoe_text_slips(const char *word, const char *candidate) {
     if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
     size_t length = strlen(word), other = strlen(candidate), most = length / 3 > 1 ? length / 3 : 1;
     if (length > other + most || other > length + most) return SIZE_MAX; /* the distance is more */
-    if (text_least_distance(word, candidate) > most) return SIZE_MAX;
     size_t distance = smoe_text_distance(word, candidate);
     if (distance == 2 && text_same_letters(word, candidate)) return distance;
     return distance > most || distance >= length ? SIZE_MAX : distance;
@@ -218,6 +203,13 @@ bool smoe_text_has_word(const char *list, char separator, const char *word) {
         size_t here = strcspn(at, (char[]){separator, '\0'});
         if (here == length && !memcmp(at, word, length)) return true;
     }
+    return false;
+}
+
+bool smoe_text_has_part(const char *text, const char *words) {
+    char word[64];
+    while (smoe_text_next(&words, ' ', word, sizeof word))
+        if (strstr(text, word)) return true;
     return false;
 }
 

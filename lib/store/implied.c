@@ -19,11 +19,12 @@ typedef struct implied_key {
 enum { IMPLIED = 32 };
 typedef struct implied {
     implied_key key[IMPLIED];
-    size_t count;    /* 0: the file has no patch embedding, or a model with experts */
-    char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
-    char filter[96]; /* what says data.resize, if that is another filter */
-    bool texts;      /* the file has a text tower */
-    char text[160];  /* as `other`, of that tower */
+    size_t count;     /* 0: the file has no patch embedding, or a model with experts */
+    const char *from; /* of what is put now */
+    char other[160];  /* "CONFIGURATION: what it has that no model of this program has", or "" */
+    char filter[96];  /* what says data.resize, if that is another filter */
+    bool texts;       /* the file has a text tower */
+    char text[160];   /* as `other`, of that tower */
 } implied;
 
 static implied_key *implied_find(implied *x, const char *key) {
@@ -32,7 +33,8 @@ static implied_key *implied_find(implied *x, const char *key) {
     return NULL;
 }
 
-#define implied_put(x, from, key, ...) implied_set(x, from, key, smoe_text_format(__VA_ARGS__))
+#define implied_put(x, key, ...) implied_put_from(x, (x)->from, key, __VA_ARGS__)
+#define implied_put_from(x, from, key, ...) implied_set(x, from, key, smoe_text_format(__VA_ARGS__))
 static void implied_set(implied *x, const char *from, const char *key, char *fresh) {
     SMOE_FREED char *value = fresh;
     implied_key *k = implied_find(x, key);
@@ -42,16 +44,20 @@ static void implied_set(implied *x, const char *from, const char *key, char *fre
     snprintf(k->value, sizeof k->value, "%s", value);
 }
 
-/* The configuration leaves the key as the shapes imply it. */
-static void put_known(implied *x, const char *from, const char *key) {
+/* The configuration leaves the key as the shapes imply it; or, with GUESS, may change it, in words
+ * that are not understood. */
+static void put_from(implied *x, const char *key, const char *from) {
     implied_key *known = implied_find(x, key);
     if (known) known->from = from;
 }
 
-/* The configuration may change the key, in words that are not understood. */
-static void put_unknown(implied *x, const char *key) {
-    implied_key *known = implied_find(x, key);
-    if (known) known->from = GUESS;
+/* A number that is known. */
+static void put_number(implied *x, const char *key, double number) {
+    if (number > 0) implied_put(x, key, "%.9g", number);
+}
+
+static size_t implied_number(implied *x, const char *key) {
+    return strtoull(implied_find(x, key)->value, NULL, 10);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -95,169 +101,169 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t dh = dim_of(file, "blocks.0.attn.q_norm.weight", 0);
     size_t mlp = dim_of(file, "blocks.0.mlp.fc1.weight", 0);
     if (!d || !depth || !mlp || !patch) return;
-    implied_put(x, side ? NULL : GUESS, "data.image_size", "%zu", side ? side * patch : 224);
-    implied_put(x, NULL, "data.channels", "%zu", dim_of(file, "patch_embed.proj.weight", 1));
-    implied_put(x, NULL, "model.variant", "none");
-    implied_put(x, NULL, "model.width", "%zu", d);
-    implied_put(x, NULL, "model.depth", "%zu", depth);
-    implied_put(x, NULL, "model.mlp", "%zu", mlp);
+    implied_put_from(x, side ? NULL : GUESS, "data.image_size", "%zu", side ? side * patch : 224);
+    implied_put(x, "data.channels", "%zu", dim_of(file, "patch_embed.proj.weight", 1));
+    implied_put(x, "model.variant", "none");
+    implied_put(x, "model.width", "%zu", d);
+    implied_put(x, "model.depth", "%zu", depth);
+    implied_put(x, "model.mlp", "%zu", mlp);
     /* 64 numbers per head, except in the sizes that have 16 heads */
     bool wide = d == 1152 || d == 1280 || d == 1408 || d == 1664;
-    size_t heads = wide ? 16 : d % 64 ? 1 : d / 64, known = heads_of(file);
-    if (dh) implied_put(x, NULL, "model.heads", "%zu", d / dh);
-    if (!dh) implied_put(x, known ? QUERIES : GUESS, "model.heads", "%zu", known ? known : heads);
-    implied_put(x, NULL, "model.patch_size", "%zu", patch);
+    size_t heads = wide ? 16 : d % 64 ? 1 : d / 64, known = dh ? d / dh : heads_of(file);
+    implied_put_from(x,
+                     dh      ? NULL
+                     : known ? QUERIES
+                             : GUESS,
+                     "model.heads", "%zu", known ? known : heads);
+    implied_put(x, "model.patch_size", "%zu", patch);
     bool map = smoe_safetensors_find(file, "attn_pool.latent");
     bool normed = smoe_safetensors_find(file, "fc_norm.weight");
     bool token = dim_of(file, "cls_token", 1);
-    bool pools = map || !token; /* else the token may be pooled, or the patches */
-    implied_put(x, pools ? NULL : GUESS, "model.head", "%s",
-                map      ? "map"
-                : normed ? "gap-norm"
-                : token  ? "token"
-                         : "gap");
-    implied_put(x, NULL, "model.registers", "%zu",
+    const char *pools = map ? "map" : normed ? "gap-norm" : token ? "token" : "gap";
+    /* without a map the token may be pooled, or the patches */
+    implied_put_from(x, map || !token ? NULL : GUESS, "model.head", "%s", pools);
+    implied_put(x, "model.registers", "%zu",
                 dim_of(file, "reg_token", 1) + (token && (map || normed)));
     x->texts = smoe_safetensors_find(file, "text.token_embedding.weight");
     bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary embeddings are not stored */
-    implied_put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
-    if (smoe_safetensors_find(file, "norm_pre.weight"))
-        implied_put(x, NULL, "model.pre_norm", "true");
-    if (dh) implied_put(x, NULL, "model.qk_norm", "true");
-    implied_put(x, NULL, "model.moe", "{layers: none}");
+    implied_put_from(x, learned ? NULL : GUESS, "model.position", learned ? "learned" : "none");
+    if (smoe_safetensors_find(file, "norm_pre.weight")) implied_put(x, "model.pre_norm", "true");
+    if (dh) implied_put(x, "model.qk_norm", "true");
+    implied_put(x, "model.moe", "{layers: none}");
 }
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-static void put_other(implied *x, const char *from, const char *what, const char *value) {
-    snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", from, what, value);
+static const char *text_at(const json_t *json, const char *path) {
+    return json_string_value(smoe_json_at(json, path));
 }
 
-/* The value of model.gelu for another program's name of it; NULL: it is another function. */
-static const char *gelu_of(const char *name) {
-    static const struct {
-        const char *name, *gelu;
-    } gelus[] = {{"gelu", "erf"},
-                 {"gelu_erf", "erf"},
-                 {"gelu_python", "erf"},
-                 {"quick_gelu", "quick"},
-                 {"gelu_new", "tanh"},
-                 {"gelu_fast", "tanh"},
-                 {"gelu_tanh", "tanh"},
-                 {"gelu_accurate", "tanh"},
-                 {"gelu_python_tanh", "tanh"},
-                 {"gelu_pytorch_tanh", "tanh"}};
-    for (size_t i = 0; i < SMOE_COUNT(gelus); i++)
-        if (!strcmp(name, gelus[i].name)) return gelus[i].gelu;
-    return NULL;
+static double number_at(const json_t *json, const char *path) {
+    return json_number_value(smoe_json_at(json, path));
 }
 
-static void put_gelu(implied *x, const char *from, const char *name) {
-    const char *gelu = name ? gelu_of(name) : NULL;
-    if (gelu) implied_put(x, from, "model.gelu", "%s", gelu);
-    if (name && !gelu) put_other(x, from, "that its MLPs have the function ", name);
+static bool true_at(const json_t *json, const char *path) {
+    return json_is_true(smoe_json_at(json, path));
+}
+
+/* A word, and those of others, separated by blanks, that mean it. */
+typedef struct meaning {
+    const char *word, *others;
+} meaning;
+
+/* The word that another one means; NULL: it is none of a list that ends with NULL. */
+static const char *meant_by(const meaning *list, const char *other) {
+    while (list->word && !(other && smoe_text_has_word(list->others, ' ', other))) list++;
+    return list->word;
+}
+
+static void put_other(implied *x, const char *what, const char *value) {
+    snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", x->from, what, value);
+}
+
+/* The values of model.gelu for other programs' names of it. */
+static const meaning gelus[] = {
+    {"erf", "gelu gelu_erf gelu_python"},
+    {"quick", "quick_gelu"},
+    {"tanh", "gelu_new gelu_fast gelu_tanh gelu_accurate gelu_python_tanh gelu_pytorch_tanh"},
+    {NULL, NULL}};
+
+static void put_gelu(implied *x, const char *name) {
+    const char *gelu = meant_by(gelus, name);
+    if (gelu) implied_put(x, "model.gelu", "%s", gelu);
+    if (name && !gelu) put_other(x, "that its MLPs have the function ", name);
 }
 
 /* A text tower: 0 and NULL are not known. Its function is that of the image tower, which is there
  * already. */
-static void put_text(implied *x, const char *from, json_int_t heads, double eps,
-                     const char *function) {
+static void put_text(implied *x, double heads, double eps, const char *function) {
     const implied_key *image = implied_find(x, "model.gelu");
-    const char *gelu = function ? gelu_of(function) : NULL;
+    const char *gelu = meant_by(gelus, function);
     if (!x->texts) return;
-    if (heads > 0) implied_put(x, from, "text.heads", "%" JSON_INTEGER_FORMAT, heads);
-    if (eps > 0) implied_put(x, from, "text.norm_eps", "%.9g", eps);
+    put_number(x, "text.heads", heads);
+    put_number(x, "text.norm_eps", eps);
     if (function && (!gelu || (image && strcmp(gelu, image->value) != 0)))
         snprintf(x->text, sizeof x->text,
                  "%s beside it says that the MLPs of its text tower have the function %.40s%s",
-                 from, function, gelu ? ", and those of images another" : "");
+                 x->from, function, gelu ? ", and those of images another" : "");
 }
 
 /* Without a causal mask there is none of the padding either. */
-static void put_text_mask(implied *x, const char *from, bool causal, const char *pool) {
-    if (!x->texts) return;
-    implied_put(x, from, "text.causal", causal ? "true" : "false");
-    implied_put(x, from, "text.pool", "%s", pool);
-    if (!causal) implied_put(x, from, "text.padding", "attended");
+static void put_text_mask(implied *x, bool causal, const char *pool) {
+    if (!x->texts || !pool) return;
+    implied_put(x, "text.causal", causal ? "true" : "false");
+    implied_put(x, "text.pool", "%s", pool);
+    if (!causal) implied_put(x, "text.padding", "attended");
 }
 
 /* The token of the padding, where texts attend to it. */
-static void put_pad(implied *x, const char *from, const json_t *said) {
+static void put_pad(implied *x, const json_t *said) {
     if (x->texts && json_is_integer(said))
-        implied_put(x, from, "text.pad_id", "%" JSON_INTEGER_FORMAT, json_integer_value(said));
+        implied_put(x, "text.pad_id", "%" JSON_INTEGER_FORMAT, json_integer_value(said));
 }
 
 /* The side of an image: a number, or the last two of an array, if they are equal. */
-static void put_side(implied *x, const char *from, const json_t *said) {
+static void put_side(implied *x, const json_t *said) {
     size_t n = json_array_size(said);
     const json_t *last = n > 1 ? json_array_get(said, n - 1) : said;
     json_int_t side = json_integer_value(last);
     bool square = n < 2 || json_integer_value(json_array_get(said, n - 2)) == side;
-    if (side > 0 && square && implied_find(x, "data.image_size")->from == GUESS)
-        implied_put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
+    if (square && implied_find(x, "data.image_size")->from == GUESS)
+        put_number(x, "data.image_size", (double)side);
 }
 
 /* Values of channels, one for each or one for all, as (value + add)/by. */
-static void put_pixels(implied *x, const char *from, const char *key, const json_t *said,
-                       double add, double by) {
+static void put_pixels(implied *x, const char *key, const json_t *said, double add, double by) {
     double v[3];
-    bool grey = !strcmp(implied_find(x, "data.channels")->value, "1");
     for (size_t i = 0; i < 3; i++)
         v[i] = (json_number_value(json_is_array(said) ? json_array_get(said, i) : said) + add) / by;
     if (json_array_size(said) == 3)
-        implied_put(x, from, key, "[%.8g, %.8g, %.8g]", v[0], v[1], v[2]);
-    if (json_is_number(said) || (grey && json_array_size(said) == 1))
-        implied_put(x, from, key, "%.8g", v[0]);
+        implied_put(x, key, "[%.8g, %.8g, %.8g]", v[0], v[1], v[2]);
+    else if (json_is_number(said) ||
+             (json_array_size(said) == 1 && implied_number(x, "data.channels") == 1))
+        implied_put(x, key, "%.8g", v[0]);
 }
 
 static const char *const filters[] = {"nearest", "lanczos", "bilinear",
                                       "bicubic", "box",     "hamming"}; /* by Pillow's numbers */
 
 /* Bicubic and bilinear are the filters here. */
-static void put_filter(implied *x, const char *from, const char *name) {
-    for (size_t i = 0; name && i < SMOE_COUNT(filters); i++) {
-        if (strcmp(name, filters[i]) != 0) continue;
-        bool here = !strncmp(name, "bi", 2), sharp = i == 1 || i == 3;
-        snprintf(x->filter, sizeof x->filter, "%s says %s, which smoe lacks", from, name);
-        implied_put(x, here ? from : x->filter, "data.resize", sharp ? "bicubic" : "bilinear");
-    }
+static void put_filter(implied *x, const char *name) {
+    static const meaning likes[] = {
+        {"bilinear", "nearest bilinear box hamming"}, {"bicubic", "lanczos bicubic"}, {NULL, NULL}};
+    const char *like = meant_by(likes, name);
+    if (!like) return;
+    snprintf(x->filter, sizeof x->filter, "%s says %s, which smoe lacks", x->from, name);
+    implied_put_from(x, strcmp(name, like) ? x->filter : x->from, "data.resize", "%s", like);
 }
 
 /* How images become squares, where that is not by cropping. */
-static void put_fit(implied *x, const char *from, const char *name) {
-    if (name && !strcmp(name, "squash")) implied_put(x, from, "data.fit", "squash");
-    if (name && !strcmp(name, "longest")) implied_put(x, from, "data.fit", "border");
+static void put_fit(implied *x, const char *name) {
+    if (name && !strcmp(name, "squash")) implied_put(x, "data.fit", "squash");
+    if (name && !strcmp(name, "longest")) implied_put(x, "data.fit", "border");
     if (name && !strcmp(name, "border"))
-        implied_put(x, "config.json, with the colour of its mean", "data.fit", "border");
+        implied_put_from(x, "config.json, with the colour of its mean", "data.fit", "border");
 }
 
 /* What timm and open_clip say about pixels in the same words. */
-static void put_pictures(implied *x, const char *from, const json_t *data) {
-    put_pixels(x, from, "data.mean", json_object_get(data, "mean"), 0, 1);
-    put_pixels(x, from, "data.std", json_object_get(data, "std"), 0, 1);
-    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+static void put_pictures(implied *x, const json_t *data) {
+    put_pixels(x, "data.mean", smoe_json_at(data, "mean"), 0, 1);
+    put_pixels(x, "data.std", smoe_json_at(data, "std"), 0, 1);
+    put_filter(x, text_at(data, "interpolation"));
 }
 
 /* With the digits that it takes: smoe_box_share rounds the quotient by it down. */
-static void put_share(implied *x, const char *from, double share) {
+static void put_share(implied *x, double share) {
     if (share >= 0.1 && share < 1)
-        implied_put(x, from, "data.crop_pct", "%.*g", smoe_text_digits(share, 1), share);
-}
-
-/* The share of a side of `whole` pixels that `crop` of them are, for which the quotient is no less
- * than `whole`. */
-static double share_of(double crop, double whole) {
-    double share = crop / whole;
-    return crop / share < whole ? nextafter(share, 0) : share;
+        implied_put(x, "data.crop_pct", "%.*g", smoe_text_digits(share, 1), share);
 }
 
 /* ---- configurations of transformers ---------------------------------------------------------- */
 
-/* What the classes of transformers have where a configuration says nothing. */
+/* What classes of transformers, by their types, have where a configuration says nothing. */
 typedef struct hf_tower {
-    const char *type;
-    json_int_t width, heads;
-    double eps;
+    const char *types;
+    double width, heads, eps;
     const char *gelu;
     const char *pool; /* of texts: "end" of a causal tower, "last" of one without a mask */
 } hf_tower;
@@ -267,122 +273,106 @@ static const hf_tower hf_towers[] = {
     {"clip_text_model", 512, 8, 1e-5, "quick_gelu", "end"},
     {"siglip_vision_model", 768, 12, 1e-6, "gelu_pytorch_tanh", NULL},
     {"siglip_text_model", 768, 12, 1e-6, "gelu_pytorch_tanh", "last"},
-    {"vit", 768, 12, 1e-12, "gelu", NULL},
-    {"deit", 768, 12, 1e-12, "gelu", NULL},
-    {"ijepa", 768, 12, 1e-12, "gelu", NULL},
-    {"vit_msn", 768, 12, 1e-6, "gelu", NULL},
-    {"dinov2", 768, 12, 1e-6, "gelu", NULL},
-    {"dinov2_with_registers", 768, 12, 1e-6, "gelu", NULL},
+    {"vit deit ijepa", 768, 12, 1e-12, "gelu", NULL},
+    {"vit_msn dinov2 dinov2_with_registers", 768, 12, 1e-6, "gelu", NULL},
 };
 
 /* The tower "vision" or "text" of a model with several; or the only one, which is "vision". */
 static hf_tower hf_tower_of(const json_t *config, const char *part) {
     char name[64];
-    const char *whole = json_string_value(json_object_get(config, "model_type"));
+    const char *whole = text_at(config, "model_type");
     snprintf(name, sizeof name, "%s_config", part);
     const json_t *own = json_object_get(config, name);
     if (!json_is_object(own)) own = *part == 'v' ? config : NULL;
-    const char *type = json_string_value(json_object_get(own, "model_type"));
+    const char *type = text_at(own, "model_type"), *gelu = text_at(own, "hidden_act");
     snprintf(name, sizeof name, "%.30s_%s_model", whole ? whole : "", part);
     hf_tower x = {0};
     for (size_t i = 0; i < SMOE_COUNT(hf_towers); i++)
-        if ((type && !strcmp(type, hf_towers[i].type)) || !strcmp(name, hf_towers[i].type))
+        if ((type && smoe_text_has_word(hf_towers[i].types, ' ', type)) ||
+            !strcmp(name, hf_towers[i].types))
             x = hf_towers[i];
-    const json_t *width = json_object_get(own, "hidden_size"),
-                 *heads = json_object_get(own, "num_attention_heads"),
-                 *eps = json_object_get(own, "layer_norm_eps"),
-                 *gelu = json_object_get(own, "hidden_act");
-    if (json_is_integer(width)) x.width = json_integer_value(width);
-    if (json_is_integer(heads)) x.heads = json_integer_value(heads);
+    const json_t *width = smoe_json_at(own, "hidden_size"),
+                 *heads = smoe_json_at(own, "num_attention_heads"),
+                 *eps = smoe_json_at(own, "layer_norm_eps");
+    if (json_is_integer(width)) x.width = json_number_value(width);
+    if (json_is_integer(heads)) x.heads = json_number_value(heads);
     if (json_is_number(eps)) x.eps = json_number_value(eps);
-    if (json_is_string(gelu)) x.gelu = json_string_value(gelu);
+    if (gelu) x.gelu = gelu;
     return x;
 }
 
-static void put_hugging_face(implied *x, const json_t *config, const char *from) {
+static void put_hugging_face(implied *x, const json_t *config) {
     const hf_tower image = hf_tower_of(config, "vision"), text = hf_tower_of(config, "text");
-    const implied_key *width = implied_find(x, "model.width");
-    if (image.width <= 0 || (size_t)image.width != strtoull(width->value, NULL, 10)) return;
-    put_pad(x, from, smoe_json_at(config, "text_config.pad_token_id"));
+    if (image.width != (double)implied_number(x, "model.width")) return;
+    put_pad(x, smoe_json_at(config, "text_config.pad_token_id"));
     const json_t *vision = json_object_get(config, "vision_config");
     if (vision) config = vision;
-    put_side(x, from, json_object_get(config, "image_size"));
-    if (image.eps > 0) implied_put(x, from, "model.norm_eps", "%.9g", image.eps);
-    if (image.heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, image.heads);
-    put_gelu(x, from, image.gelu);
-    put_known(x, from, "model.head"); /* names tell it there */
-    put_text(x, from, text.heads, text.eps, text.gelu);
-    if (text.pool) put_text_mask(x, from, !strcmp(text.pool, "end"), text.pool);
-    if (json_object_get(config, "rope_theta"))
-        put_other(x, from, "that its positions are rotary", "");
+    put_side(x, smoe_json_at(config, "image_size"));
+    put_number(x, "model.norm_eps", image.eps);
+    put_number(x, "model.heads", image.heads);
+    put_gelu(x, image.gelu);
+    put_from(x, "model.head", x->from); /* names tell it there */
+    put_text(x, text.heads, text.eps, text.gelu);
+    put_text_mask(x, text.pool && !strcmp(text.pool, "end"), text.pool);
+    if (smoe_json_at(config, "rope_theta")) put_other(x, "that its positions are rotary", "");
 }
 
 /* ---- configurations of timm and open_clip ---------------------------------------------------- */
 
-/* Models of timm that have the tensors of a plain Vision Transformer but are none. */
+/* Models of timm that have the tensors of a plain Vision Transformer but are none, by parts of
+ * their names. */
+static const meaning timm_others[] = {
+    {"ResPostBlock: norms behind attention and MLPs", "_rpn_"},
+    {"norms behind attention and MLPs", "eva02_enormous"},
+    {"rotary positions",
+     "eva02_ _rope_ dinov3 _pe_core_ _pe_lang_ _pe_spatial_ _lingbot _sapiens2"},
+    {"that it pools registers too", "test_vit3"}};
+
+/* Keys that follow from such parts. */
 static const struct {
-    const char *part, *what;
-} timm_others[] = {
-    {"_rpn_", "ResPostBlock: norms behind attention and MLPs"},
-    {"eva02_enormous", "norms behind attention and MLPs"},
-    {"eva02_", "rotary positions"},
-    {"_rope_", "rotary positions"},
-    {"dinov3", "rotary positions"},
-    {"_pe_core_", "rotary positions"},
-    {"_pe_lang_", "rotary positions"},
-    {"_pe_spatial_", "rotary positions"},
-    {"_lingbot", "rotary positions"},
-    {"_sapiens2", "rotary positions"},
-    {"test_vit3", "that it pools registers too"},
-};
+    const char *key, *value, *parts;
+} timm_names[] = {
+    {"model.gelu", "quick", "quickgelu"},
+    {"model.gelu", "tanh",
+     "so400m_patch16_siglip giantopt_patch16_siglip base_patch32_siglip large_patch16_siglip_512 "
+     "large_patch16_siglip_gap_512"},
+    {"model.heads", "16", "vit_giantopt_ vit_base_patch16_gap_"}};
 
 /* What the name of a timm model says about its norms, GELU and heads, which shapes do not show. */
-static void put_timm_name(implied *x, const char *name, const char *from) {
+static void put_timm_name(implied *x, const char *name) {
     static const char *const known[] = {"vit_", "deit", "flexivit", "eva", "beit"};
-    static const char *const tanh[] = {"so400m_patch16_siglip", "giantopt_patch16_siglip",
-                                       "base_patch32_siglip", "large_patch16_siglip_512",
-                                       "large_patch16_siglip_gap_512"};
-    static const struct {
-        const char *part, *heads;
-    } heads[] = {{"vit_giantopt_", "16"}, {"vit_base_patch16_gap_", "16"}};
-    bool here = false;
+    bool here = false, clip = strstr(name, "vit_") && strstr(name, "_clip_");
     for (size_t i = 0; i < SMOE_COUNT(timm_others) && !*x->other; i++)
-        if (strstr(name, timm_others[i].part))
-            put_other(x, from, "of its model: ", timm_others[i].what);
+        if (smoe_text_has_part(name, timm_others[i].others))
+            put_other(x, "of its model: ", timm_others[i].word);
     for (size_t i = 0; i < SMOE_COUNT(known); i++)
         here |= !strncmp(name, known[i], strlen(known[i]));
     if (!here) return;
-    implied_put(x, from, "model.norm_eps",
-                strstr(name, "vit_") && strstr(name, "_clip_") ? "1e-05" : "1e-06");
-    implied_put(x, from, "model.gelu", strstr(name, "quickgelu") ? "quick" : "erf");
-    for (size_t i = 0; i < SMOE_COUNT(tanh); i++)
-        if (strstr(name, tanh[i])) implied_put(x, from, "model.gelu", "tanh");
-    put_known(x, from, "model.heads");
-    for (size_t i = 0; i < SMOE_COUNT(heads); i++)
-        if (strstr(name, heads[i].part)) implied_put(x, from, "model.heads", "%s", heads[i].heads);
+    implied_put(x, "model.norm_eps", clip ? "1e-05" : "1e-06");
+    implied_put(x, "model.gelu", "erf");
+    put_from(x, "model.heads", x->from);
+    for (size_t i = 0; i < SMOE_COUNT(timm_names); i++)
+        if (smoe_text_has_part(name, timm_names[i].parts))
+            implied_put(x, timm_names[i].key, "%s", timm_names[i].value);
 }
 
 /* Which tokens timm pools. */
-static void put_pool(implied *x, const char *pool, const char *from) {
-    const implied_key *key = implied_find(x, "model.head"),
-                      *more = implied_find(x, "model.registers");
-    if (!key || !more) return;
-    const char *head = key->value;
+static void put_pool(implied *x, const char *pool) {
+    const char *head = implied_find(x, "model.head")->value;
     bool token = !strcmp(head, "token"), mean = !strncmp(head, "gap", 3);
-    size_t registers = strtoull(more->value, NULL, 10);
     if (!strcmp(pool, "avg") && token) {
-        implied_put(x, from, "model.head", "gap");
-        implied_put(x, from, "model.registers", "%zu", registers + 1);
+        implied_put(x, "model.head", "gap");
+        implied_put(x, "model.registers", "%zu", implied_number(x, "model.registers") + 1);
     } else if (strcmp(pool, token ? "token" : mean ? "avg" : "map") != 0) {
-        put_other(x, from, "that it pools by ", *pool ? pool : "nothing");
+        put_other(x, "that it pools by ", *pool ? pool : "nothing");
     } else {
-        put_known(x, from, "model.head");
+        put_from(x, "model.head", x->from);
     }
 }
 
 /* Whether an argument of a model of timm is absent or one of these names, of which timm ignores
  * case and underscores. */
-static bool timm_plain(const json_t *args, const char *key, const char *const *plain) {
+static bool timm_plain(const json_t *args, const char *key, const char *plain) {
     const json_t *said = json_object_get(args, key);
     const char *name = json_string_value(said);
     char bare[64];
@@ -391,111 +381,91 @@ static bool timm_plain(const json_t *args, const char *key, const char *const *p
     for (; name && *name && n + 1 < sizeof bare; name++)
         if (*name != '_') bare[n++] = (char)tolower((unsigned char)*name);
     bare[n] = '\0';
-    for (; *plain; plain++)
-        if (!strcmp(bare, *plain)) return true;
-    return false;
+    return n && smoe_text_has_word(plain, ' ', bare);
 }
 
 /* The arguments that timm makes a model with, beyond those that shapes show. */
-static void put_timm_args(implied *x, const json_t *args, const char *from) {
-    static const char *const norms[] = {"layernorm", "layernormfp32", NULL};
-    static const char *const mlps[] = {"mlp", NULL}, *const blocks[] = {"block", NULL};
-    static const struct {
-        const char *key, *what;
-    } others[] = {{"use_rot_pos_emb", "that its positions are rotary"},
-                  {"use_post_norm", "that it has norms behind attention and MLPs"}};
-    const char *gelu = json_string_value(json_object_get(args, "act_layer"));
-    const char *norm = json_string_value(json_object_get(args, "norm_layer"));
-    const char *block = json_string_value(json_object_get(args, "block_fn"));
-    const implied_key *head = implied_find(x, "model.head");
-    json_int_t heads = json_integer_value(json_object_get(args, "num_heads"));
-    if (heads > 0)
-        implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
-    else if (json_object_get(args, "embed_dim") && !implied_find(x, "model.qk_norm"))
-        put_unknown(x, "model.heads"); /* those of that name, whatever its width */
-    put_side(x, from, json_object_get(args, "img_size"));
-    if (gelu && *gelu) put_gelu(x, from, gelu);
-    if (!timm_plain(args, "mlp_layer", mlps)) put_unknown(x, "model.gelu");
-    if (norm && *norm) implied_put(x, from, "model.norm_eps", "1e-06"); /* timm's own classes */
-    if (!timm_plain(args, "norm_layer", norms) || !timm_plain(args, "block_fn", blocks))
-        put_unknown(x, "model.norm_eps");
-    if (block && !strncmp(block, "ResPost", 7)) put_other(x, from, "that its blocks are ", block);
-    for (size_t i = 0; i < SMOE_COUNT(others); i++)
-        if (json_is_true(json_object_get(args, others[i].key)))
-            put_other(x, from, others[i].what, "");
-    if (json_is_true(json_object_get(args, "pool_include_prefix")) &&
-        strcmp(head->value, "token") != 0 &&
-        strcmp(implied_find(x, "model.registers")->value, "0") != 0)
-        put_other(x, from, "that it pools registers too", "");
+static void put_timm_args(implied *x, const json_t *args) {
+    const char *gelu = text_at(args, "act_layer"), *norm = text_at(args, "norm_layer");
+    const char *block = text_at(args, "block_fn");
+    put_number(x, "model.heads", (double)json_integer_value(smoe_json_at(args, "num_heads")));
+    if (json_integer_value(smoe_json_at(args, "num_heads")) <= 0 &&
+        smoe_json_at(args, "embed_dim") && !implied_find(x, "model.qk_norm"))
+        put_from(x, "model.heads", GUESS); /* those of that name, whatever its width */
+    put_side(x, smoe_json_at(args, "img_size"));
+    if (gelu && *gelu) put_gelu(x, gelu);
+    if (!timm_plain(args, "mlp_layer", "mlp")) put_from(x, "model.gelu", GUESS);
+    if (norm && *norm) implied_put(x, "model.norm_eps", "1e-06"); /* timm's own classes */
+    if (!timm_plain(args, "norm_layer", "layernorm layernormfp32") ||
+        !timm_plain(args, "block_fn", "block"))
+        put_from(x, "model.norm_eps", GUESS);
+    if (block && !strncmp(block, "ResPost", 7)) put_other(x, "that its blocks are ", block);
+    if (true_at(args, "use_rot_pos_emb")) put_other(x, "that its positions are rotary", "");
+    if (true_at(args, "use_post_norm"))
+        put_other(x, "that it has norms behind attention and MLPs", "");
+    if (true_at(args, "pool_include_prefix") && implied_number(x, "model.registers") &&
+        strcmp(implied_find(x, "model.head")->value, "token") != 0)
+        put_other(x, "that it pools registers too", "");
 }
 
-static void put_timm(implied *x, const json_t *config, const char *from) {
-    const char *name = json_string_value(json_object_get(config, "architecture"));
-    const char *pool = json_string_value(json_object_get(config, "global_pool"));
+static void put_timm(implied *x, const json_t *config) {
+    const char *name = text_at(config, "architecture"), *pool = text_at(config, "global_pool");
     const json_t *data = json_object_get(config, "pretrained_cfg");
+    const char *mode = text_at(data, "crop_mode");
     if (!name) return;
-    put_timm_name(x, name, from);
-    if (pool) put_pool(x, pool, from);
-    put_timm_args(x, json_object_get(config, "model_args"), from);
-    put_side(x, from, json_object_get(data, "input_size"));
-    put_pictures(x, from, data);
-    const char *mode = json_string_value(json_object_get(data, "crop_mode"));
-    put_fit(x, from, mode);
-    if (!mode || strcmp(mode, "border") != 0)
-        put_share(x, from, json_number_value(json_object_get(data, "crop_pct")));
+    put_timm_name(x, name);
+    if (pool) put_pool(x, pool);
+    put_timm_args(x, json_object_get(config, "model_args"));
+    put_side(x, smoe_json_at(data, "input_size"));
+    put_pictures(x, data);
+    put_fit(x, mode);
+    if (!mode || strcmp(mode, "border") != 0) put_share(x, number_at(data, "crop_pct"));
 }
 
 /* What open_clip says of a tower of its own, of images or texts. */
 static double clip_eps(const json_t *tower) {
-    const json_t *eps = smoe_json_at(tower, "norm_kwargs.eps");
-    return eps ? json_number_value(eps) : 1e-5;
+    return smoe_json_at(tower, "norm_kwargs.eps") ? number_at(tower, "norm_kwargs.eps") : 1e-5;
 }
 
 static const char *clip_gelu(const json_t *model, const json_t *tower) {
-    const char *form = json_string_value(smoe_json_at(tower, "act_kwargs.approximate"));
-    if (json_is_true(json_object_get(model, "quick_gelu"))) return "quick_gelu";
+    const char *form = text_at(tower, "act_kwargs.approximate");
+    if (true_at(model, "quick_gelu")) return "quick_gelu";
     return form && !strcmp(form, "tanh") ? "gelu_tanh" : "gelu";
 }
 
-static void put_clip_text(implied *x, const json_t *model, const char *from) {
-    static const struct {
-        const char *theirs, *ours;
-    } pools[] = {{"argmax", "end"}, {"eos", "end"}, {"last", "last"}, {"first", "first"}};
+static void put_clip_text(implied *x, const json_t *model) {
+    static const meaning pools[] = {
+        {"end", "argmax eos"}, {"last", "last"}, {"first", "first"}, {NULL, NULL}};
     const json_t *text = json_object_get(model, "text_cfg");
     const json_t *heads = json_object_get(text, "heads");
-    const char *pool = json_string_value(json_object_get(text, "pool_type"));
-    bool causal = !json_is_true(json_object_get(text, "no_causal_mask"));
+    const char *pool = text_at(text, "pool_type");
     if (!text || json_object_get(text, "hf_model_name")) return;
-    put_text(x, from, heads ? json_integer_value(heads) : 8, clip_eps(text),
+    put_text(x, heads ? (double)json_integer_value(heads) : 8, clip_eps(text),
              clip_gelu(model, text));
-    put_pad(x, from, json_object_get(text, "pad_id"));
-    if (!pool) pool = "argmax";
-    for (size_t i = 0; i < SMOE_COUNT(pools); i++)
-        if (!strcmp(pool, pools[i].theirs)) put_text_mask(x, from, causal, pools[i].ours);
+    put_pad(x, json_object_get(text, "pad_id"));
+    put_text_mask(x, !true_at(text, "no_causal_mask"), meant_by(pools, pool ? pool : "argmax"));
 }
 
-static void put_open_clip(implied *x, const json_t *config, const char *from) {
+static void put_open_clip(implied *x, const json_t *config) {
     const json_t *model = json_object_get(config, "model_cfg");
     const json_t *vision = json_object_get(model, "vision_cfg");
     const json_t *data = json_object_get(config, "preprocess_cfg");
-    const char *timm = json_string_value(json_object_get(vision, "timm_model_name"));
-    const char *pool = json_string_value(json_object_get(vision, "pool_type"));
+    const char *timm = text_at(vision, "timm_model_name"), *pool = text_at(vision, "pool_type");
     if (!vision) return;
     if (timm) {
-        put_timm_name(x, timm, from);
+        put_timm_name(x, timm);
     } else {
         json_int_t width = json_integer_value(json_object_get(vision, "width"));
         json_int_t each = json_integer_value(json_object_get(vision, "head_width"));
-        if (!each) each = 64;
-        if (width > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, width / each);
-        implied_put(x, from, "model.norm_eps", "%.9g", clip_eps(vision));
-        put_gelu(x, from, clip_gelu(model, vision));
-        put_known(x, from, "model.head");
-        if (pool && strcmp(pool, "tok") != 0) put_other(x, from, "that it pools by ", pool);
+        if (width > 0) put_number(x, "model.heads", (double)(width / (each ? each : 64)));
+        implied_put(x, "model.norm_eps", "%.9g", clip_eps(vision));
+        put_gelu(x, clip_gelu(model, vision));
+        put_from(x, "model.head", x->from);
+        if (pool && strcmp(pool, "tok") != 0) put_other(x, "that it pools by ", pool);
     }
-    put_clip_text(x, model, from);
-    put_pictures(x, from, data);
-    put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
+    put_clip_text(x, model);
+    put_pictures(x, data);
+    put_fit(x, text_at(data, "resize_mode"));
 }
 
 /* ---- configurations of preprocessing --------------------------------------------------------- */
@@ -503,50 +473,47 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
 /* transformers computes (x f + o - mean)/std from a byte x: f is 1/255, or another factor, or 1
  * without do_rescale; o is 0, or -1 with rescale_offset; without do_normalize, mean is 0 and std 1.
  * Here it is (x/255 - m)/s, so m = (mean - o)/(255 f) and s = std/(255 f). */
-static void put_normalized(implied *x, const json_t *config, const char *from) {
-    const json_t *mean = json_object_get(config, "image_mean"),
-                 *std = json_object_get(config, "image_std");
+static void put_normalized(implied *x, const json_t *config) {
     json_auto_t *zero = json_real(0), *one = json_real(1);
-    double factor = json_number_value(json_object_get(config, "rescale_factor"));
-    bool whole = json_is_false(json_object_get(config, "do_rescale"));
-    bool offset = !whole && json_is_true(json_object_get(config, "rescale_offset"));
+    double factor = number_at(config, "rescale_factor");
+    bool whole = json_is_false(smoe_json_at(config, "do_rescale"));
+    bool offset = !whole && true_at(config, "rescale_offset");
+    bool plain = json_is_false(smoe_json_at(config, "do_normalize"));
     double by = whole ? 255 : factor > 0 ? 255 * factor : 1;
-    if (json_is_false(json_object_get(config, "do_normalize"))) mean = zero, std = one;
-    put_pixels(x, from, "data.mean", mean, offset, by);
-    put_pixels(x, from, "data.std", std, 0, by);
+    put_pixels(x, "data.mean", plain ? zero : smoe_json_at(config, "image_mean"), offset, by);
+    put_pixels(x, "data.std", plain ? one : smoe_json_at(config, "image_std"), 0, by);
 }
 
 /* A size is {"height", "width"} or {"shortest_edge"}; in older files a number, which stands for a
- * square except with CLIP and BiT. A crop takes the centre of what was resized. */
-static void put_sizes(implied *x, const json_t *config, const char *from) {
-    const json_t *size = json_object_get(config, "size"),
-                 *crop = json_object_get(config, "crop_size");
-    const json_t *crops = json_object_get(config, "do_center_crop");
-    const char *type = json_string_value(json_object_get(config, "image_processor_type"));
-    if (!type) type = json_string_value(json_object_get(config, "feature_extractor_type"));
-    const json_t *edge = json_object_get(size, "shortest_edge"),
-                 *high = json_object_get(size, "height");
+ * square except with CLIP and BiT. A crop takes the centre of what was resized; the share is one
+ * for which the quotient is no less than the whole side. */
+static void put_sizes(implied *x, const json_t *config) {
+    const json_t *size = smoe_json_at(config, "size"), *crop = smoe_json_at(config, "crop_size");
+    const json_t *crops = smoe_json_at(config, "do_center_crop");
+    const json_t *edge = smoe_json_at(size, "shortest_edge"), *high = smoe_json_at(size, "height");
+    const char *type = text_at(config, "image_processor_type");
+    if (!type) type = text_at(config, "feature_extractor_type");
     bool shorter = type && (strstr(type, "CLIP") || !strncmp(type, "Bit", 3));
     if (json_is_integer(size)) edge = shorter ? size : NULL, high = shorter ? NULL : size;
-    if (json_is_object(crop)) crop = json_object_get(crop, "height");
+    if (json_is_object(crop)) crop = smoe_json_at(crop, "height");
     if (crops && !json_is_true(crops)) crop = NULL;
-    double whole = json_number_value(high ? high : edge);
-    if (high) put_fit(x, from, "squash");
-    if (whole > 0) put_share(x, from, share_of(json_number_value(crop), whole));
+    double whole = json_number_value(high ? high : edge), side = json_number_value(crop);
+    double share = side / whole;
+    if (high) put_fit(x, "squash");
+    if (whole > 0) put_share(x, side / share < whole ? nextafter(share, 0) : share);
 }
 
-static void put_processor(implied *x, const json_t *config, const char *from) {
-    const json_t *filter = json_object_get(config, "resample");
-    json_int_t number = json_is_integer(filter) ? json_integer_value(filter) : -1;
-    put_filter(x, from,
-               number >= 0 && number < (json_int_t)SMOE_COUNT(filters) ? filters[number] : NULL);
-    put_sizes(x, config, from);
-    put_normalized(x, config, from);
+static void put_processor(implied *x, const json_t *config) {
+    const json_t *filter = smoe_json_at(config, "resample");
+    size_t number = json_is_integer(filter) ? (size_t)json_integer_value(filter) : SIZE_MAX;
+    put_filter(x, number < SMOE_COUNT(filters) ? filters[number] : NULL);
+    put_sizes(x, config);
+    put_normalized(x, config);
 }
 
 static const struct {
     const char *file;
-    void (*put)(implied *x, const json_t *config, const char *from);
+    void (*put)(implied *x, const json_t *config);
 } configurations[] = {{"config.json", put_hugging_face},
                       {"config.json", put_timm},
                       {"preprocessor_config.json", put_processor},
@@ -558,15 +525,17 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
     put_shapes(x, file);
     if (!x->count) return;
     for (size_t i = 0; i < SMOE_COUNT(configurations); i++) {
-        json_auto_t *json = smoe_json_beside(path, configurations[i].file);
-        if (json) configurations[i].put(x, json, configurations[i].file);
+        x->from = configurations[i].file;
+        json_auto_t *json = smoe_json_beside(path, x->from);
+        if (json) configurations[i].put(x, json);
     }
-    implied_put(x, GUESS, "model.norm_eps", "%s",
+    x->from = GUESS;
+    implied_put(x, "model.norm_eps",
                 implied_find(x, "model.pre_norm") ? "1e-05" : "1e-06"); /* CLIP */
     /* flax computes it so, unless told otherwise */
-    implied_put(x, GUESS, "model.gelu", smoe_text_ends(path, ".npz") ? "tanh" : "erf");
-    implied_put(x, GUESS, "data.mean", "0.5");
-    implied_put(x, GUESS, "data.std", "0.5");
+    implied_put(x, "model.gelu", smoe_text_ends(path, ".npz") ? "tanh" : "erf");
+    implied_put(x, "data.mean", "0.5");
+    implied_put(x, "data.std", "0.5");
 }
 
 /* ---- as a spec ------------------------------------------------------------------------------- */
@@ -630,12 +599,12 @@ static void put_own(implied *x, const smoe_safetensors *file) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
     smoe_err ignored;
     char value[96];
-    *x = (implied){.count = 0};
+    *x = (implied){.from = "its own spec has"};
     if (!carried.text || smoe_spec_parse(&own, &carried, NULL, 0, &ignored)) return;
     json_auto_t *json = smoe_spec_object(&own);
     for (size_t i = 0; i < SMOE_COUNT(keys); i++) {
         implied_value_of(value, &own, json, keys[i]);
-        if (smoe_spec_acts(&own, keys[i])) implied_put(x, "its own spec has", keys[i], "%s", value);
+        if (smoe_spec_acts(&own, keys[i])) implied_put(x, keys[i], "%s", value);
     }
 }
 

@@ -206,10 +206,9 @@ static bool is_linear(const target *t, char bias[NAME]) {
                                         "attn_pool.kv.*",      "attn_pool.proj.*",
                                         "blocks.#.attn.qkv.*", "blocks.#.attn.proj.*",
                                         "blocks.#.mlp.fc1.*",  "blocks.#.mlp.fc2.*"};
-    bool linear = false;
-    for (size_t k = 0; k < SMOE_COUNT(layer) && !linear; k++)
-        linear = smoe_foreign_renamed(bias, t->name, layer[k], layer[k]);
-    if (!linear || t->ndim < 2 || !smoe_text_ends(bias, ".weight")) return false;
+    size_t k = 0;
+    while (k < SMOE_COUNT(layer) && !smoe_foreign_renamed(bias, t->name, layer[k], layer[k])) k++;
+    if (k == SMOE_COUNT(layer) || t->ndim < 2 || !smoe_text_ends(bias, ".weight")) return false;
     strcpy(bias + strlen(bias) - strlen("weight"), "bias");
     return true;
 }
@@ -478,11 +477,6 @@ static void lack_say(smoe_err *err, const smoe_safetensors *file, const char *te
                    smoe_safetensors_path(file), tensor, lack);
 }
 
-/* Flax's names of experts and their router. */
-static bool is_of_vmoe(const char *name) {
-    return strstr(name, "/Moe/Mlp/") || strstr(name, "/Moe/Router/");
-}
-
 /* Whether an earlier tensor means the same. */
 static bool lack_said(const smoe_safetensors *file, size_t before, const char *lack) {
     for (size_t i = 0; i < before; i++) {
@@ -503,7 +497,7 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) {
     for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
         const char *name = smoe_safetensors_at(file, i)->name, *lack = smoe_foreign_lack(name);
         if (lack && !lack_said(file, i, lack)) lack_say(&found, file, name, lack);
-        if (is_of_vmoe(name) && !experts++)
+        if (smoe_text_has_part(name, "/Moe/Mlp/ /Moe/Router/") && !experts++) /* by Flax */
             smoe_fail_more(&found, SMOE_DATA,
                            "%s: tensor %.100s: experts of files of V-MoE are not read",
                            smoe_safetensors_path(file), name);
@@ -564,15 +558,13 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
                          "%s: Hugging Face's ViT has no tensor for %.100s%s; it has only dense "
                          "blocks, a class token and a last norm",
                          smoe_safetensors_path(file), without, lacks > 1 ? " and others" : "");
-    if (other && !smoe_safetensors_find(file, "cls_token"))
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: Hugging Face's ViT has a class token, and this model has none "
-                         "(model.head: token)",
-                         smoe_safetensors_path(file));
-    if (other && !smoe_safetensors_find(file, "pos_embed"))
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: Hugging Face's ViT has learned positions, and this model has none "
-                         "(model.position: learned)",
-                         smoe_safetensors_path(file));
+    static const char *const has[][3] = {
+        {"cls_token", "a class token", "model.head: token"},
+        {"pos_embed", "learned positions", "model.position: learned"}};
+    for (size_t i = 0; other && i < SMOE_COUNT(has); i++)
+        if (!smoe_safetensors_find(file, has[i][0]))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: Hugging Face's ViT has %s, and this model has none (%s)",
+                             smoe_safetensors_path(file), has[i][1], has[i][2]);
     return 0;
 }

@@ -247,38 +247,30 @@ static const rule *rule_from(const rule *r, const char *name, char to[SMOE_FOREI
     return r < end ? r : NULL;
 }
 
-/* Parts of names, and what they mean. */
+/* What parts of names mean. */
 static const struct {
-    const char *part, *lack;
+    const char *lack, *parts;
 } lacks[] = {
-    {"relative_position", "relative positions, as in BEiT"},
-    {"rel_pos", "relative positions"},
-    {"rope", "rotary positions, as in EVA and DINOv3"},
-    {"freqs", "rotary positions, as in EVA and DINOv3"},
-    {"mlp.w12.", "gated MLPs (SwiGLU)"},
-    {"mlp.weights_in.", "gated MLPs (SwiGLU)"},
-    {"mlp.fc1_g.", "gated MLPs (SwiGLU)"},
-    {"mlp.w1.", "gated MLPs (SwiGLU)"},
-    {"gate_proj.", "gated MLPs (SwiGLU)"},
-    {"attn.norm.", "norms within attention and MLPs"},
-    {"mlp.norm.", "norms within attention and MLPs"},
-    {".attns.", "several attentions and MLPs in parallel"},
-    {".mlp_out_proj.", "attention and MLP in parallel"},
-    {".mlp_out.", "attention and MLP in parallel"},
-    {".lambda_q", "differential attention"},
-    {"patch_embed.backbone.", "a convolutional network before the patches"},
-    {"patch_embed.conv", "a convolutional network before the patches"},
-    {"neck.", "the neck of SAM"},
-    {"embeds.proj.", "patches of any number, as in NaFlex"},
-    {"head_dist.",
-     "a second head, of DeiT's distillation, whose logits are averaged with the first's"},
-    {"classifier.weight", "a classifier of the mean of patches without the last norm, as "
-                          "CLIPForImageClassification"},
+    {"relative positions, as in BEiT", "relative_position"},
+    {"relative positions", "rel_pos"},
+    {"rotary positions, as in EVA and DINOv3", "rope freqs"},
+    {"gated MLPs (SwiGLU)", "mlp.w12. mlp.weights_in. mlp.fc1_g. mlp.w1. gate_proj."},
+    {"norms within attention and MLPs", "attn.norm. mlp.norm."},
+    {"several attentions and MLPs in parallel", ".attns."},
+    {"attention and MLP in parallel", ".mlp_out_proj. .mlp_out."},
+    {"differential attention", ".lambda_q"},
+    {"a convolutional network before the patches", "patch_embed.backbone. patch_embed.conv"},
+    {"the neck of SAM", "neck."},
+    {"patches of any number, as in NaFlex", "embeds.proj."},
+    {"a second head, of DeiT's distillation, whose logits are averaged with the first's",
+     "head_dist."},
+    {"a classifier of the mean of patches without the last norm, as CLIPForImageClassification",
+     "classifier.weight"},
 };
 
 const char *smoe_foreign_lack(const char *name) {
     for (size_t i = 0; i < SMOE_COUNT(lacks); i++)
-        if (strstr(name, lacks[i].part)) return lacks[i].lack;
+        if (smoe_text_has_part(name, lacks[i].parts)) return lacks[i].lack;
     return NULL;
 }
 
