@@ -36,16 +36,11 @@ json_t *smoe_json_at(const json_t *object, const char *path) {
     return json_object_get(object, path);
 }
 
-static void put_json(FILE *out, const json_t *value, int indent, int depth);
-
-/* The end of a line before an element, or a bracket, at that depth. */
-static void put_break(FILE *out, int indent, int depth) {
-    if (indent) fprintf(out, "\n%*s", indent * depth, "");
-}
-
-static void put_string(FILE *out, const json_t *string) {
-    SMOE_FREED char *text = json_dumps(string, JSON_ENCODE_ANY);
-    fputs(text, out);
+/* The length of a string or a number in JSON; of other text that of a character. */
+static size_t token_length(const char *at) {
+    size_t n = *at == '"' ? 1 : strspn(at, "+-.0123456789eE");
+    for (; *at == '"' && at[n] != '"'; n++) n += at[n] == '\\';
+    return n + (*at == '"' || !n);
 }
 
 static void put_real(FILE *out, double x) {
@@ -54,51 +49,22 @@ static void put_real(FILE *out, double x) {
     fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
-static void put_object(FILE *out, const json_t *object, int indent, int depth) {
-    const char *key;
-    json_t *inner;
-    bool first = true;
-    fputc('{', out);
-    json_object_foreach((json_t *)object, key, inner) {
-        json_auto_t *name = json_string(key);
-        if (!first) fputc(',', out);
-        put_break(out, indent, depth + 1);
-        put_string(out, name);
-        fputs(indent ? ": " : ":", out);
-        put_json(out, inner, indent, depth + 1);
-        first = false;
-    }
-    if (!first) put_break(out, indent, depth);
-    fputc('}', out);
-}
-
-static void put_json(FILE *out, const json_t *value, int indent, int depth) {
-    if (json_is_object(value)) {
-        put_object(out, value, indent, depth);
-    } else if (json_is_array(value)) {
-        size_t count = json_array_size(value);
-        fputc('[', out);
-        for (size_t i = 0; i < count; i++) {
-            if (i) fputc(',', out);
-            put_break(out, indent, depth + 1);
-            put_json(out, json_array_get(value, i), indent, depth + 1);
-        }
-        if (count) put_break(out, indent, depth);
-        fputc(']', out);
-    } else if (json_is_real(value)) {
-        put_real(out, json_real_value(value));
-    } else {
-        put_string(out, value);
-    }
-}
-
+/* As Jansson writes it, but for the digits of reals, which are always 17 there. */
 char *smoe_json_dump(const json_t *value, int indent) {
+    size_t flags = indent ? JSON_INDENT((size_t)indent) : JSON_COMPACT, size, n;
+    SMOE_FREED char *plain = json_dumps(value, JSON_ENCODE_ANY | flags);
     char *text = NULL;
-    size_t size;
-    if (!value) return NULL;
+    if (!plain) return NULL;
     FILE *out = smoe_alloc_stream(&text, &size);
     SMOE_NUMBERS_IN_C;
-    put_json(out, value, indent, 0);
+    for (const char *at = plain; *at; at += n) {
+        size_t whole = strspn(at, "-0123456789");
+        n = token_length(at);
+        if (whole && whole < n)
+            put_real(out, strtod(at, NULL));
+        else
+            fwrite(at, 1, n, out);
+    }
     return smoe_alloc_stream_close(out, &text);
 }
 
