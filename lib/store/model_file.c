@@ -16,20 +16,26 @@ enum { PAIRS = 5 };
 /* The key of the metadata with the names of a configuration. */
 static const char CONFIGURED[] = "smoe.id2label";
 
-/* The loaders of timm and transformers require the format. `step` and *json hold the texts;
- * the latter is freed by the caller. Returns the number of pairs. */
-static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **json,
-                                  const smoe_spec *spec, uint64_t steps, const char *names) {
+/* One pair of each key; NULL: no pair. */
+static void pair_put(smoe_pair *pairs, size_t *count, const char *key, char *fresh,
+                     smoe_alloc_pool *texts) {
+    SMOE_FREED char *text = fresh;
+    size_t i = 0;
+    if (!text) return;
+    while (i < *count && strcmp(pairs[i].key, key) != 0) i++;
+    pairs[i] = (smoe_pair){key, smoe_alloc_text_in(texts, text)};
+    *count += i == *count;
+}
+
+/* The loaders of timm and transformers require the format. `step`: fresh, or NULL. */
+static void model_file_describe(smoe_pair *pairs, size_t *count, const smoe_spec *spec, char *step,
+                                smoe_alloc_pool *texts) {
     smoe_spec plain = *spec; /* the file does not depend on where its tensors were */
     plain.train.experts_over = 1;
-    *json = smoe_spec_json(&plain);
-    snprintf(step, 24, "%" PRIu64, steps);
-    pairs[0] = (smoe_pair){"format", "pt"};
-    pairs[1] = (smoe_pair){"smoe.version", SMOE_VERSION};
-    pairs[2] = (smoe_pair){"smoe.step", step};
-    pairs[3] = (smoe_pair){"smoe.spec", *json};
-    if (names) pairs[4] = (smoe_pair){SMOE_CLASS_NAMES, names};
-    return names ? 5 : 4;
+    pair_put(pairs, count, "format", smoe_alloc_text("pt"), texts);
+    pair_put(pairs, count, "smoe.version", smoe_alloc_text(SMOE_VERSION), texts);
+    pair_put(pairs, count, "smoe.step", step, texts);
+    pair_put(pairs, count, "smoe.spec", smoe_spec_json(&plain), texts);
 }
 
 /* What a configuration says of the names: {"0": "cat", ...} in transformers, there or a list in
@@ -156,26 +162,16 @@ char *smoe_model_file_other_text(const smoe_dataset *set, const smoe_safetensors
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t steps, const char *names, smoe_turns *turns, smoe_err *err) {
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
     smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
-    SMOE_FREED char *json = NULL;
+    size_t count = 0;
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
-    char step[24];
-    size_t count = model_file_describe(pairs, step, &json, spec, steps, names);
+    model_file_describe(pairs, &count, spec, smoe_text_format("%" PRIu64, steps), &texts);
+    pair_put(pairs, &count, SMOE_CLASS_NAMES, smoe_alloc_text(names), &texts);
     return smoe_shards_write(path, turns ? spec->train.shard_bytes : UINT64_MAX,
                              &(const smoe_content){tensors, params->count, pairs, count}, turns,
                              err);
-}
-
-/* One pair of each key. */
-static void pair_put(smoe_pair *pairs, size_t *count, const char *key, char *fresh,
-                     smoe_alloc_pool *texts) {
-    SMOE_FREED char *text = fresh;
-    size_t i = 0;
-    if (!text) return;
-    while (i < *count && strcmp(pairs[i].key, key) != 0) i++;
-    pairs[i] = (smoe_pair){key, smoe_alloc_text_in(texts, text)};
-    *count += i == *count;
 }
 
 smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, const smoe_spec *spec,
@@ -185,16 +181,10 @@ smoe_pair *smoe_model_file_pairs(size_t *count, const smoe_safetensors *file, co
     *count = smoe_safetensors_pairs(file, &pairs);
     pairs = smoe_alloc_more(pairs, *count + MORE, sizeof *pairs);
     json_auto_t *configured = configured_names(file);
-    if (spec) {
-        smoe_spec plain = *spec;
-        plain.train.experts_over = 1;
-        pair_put(pairs, count, "format", smoe_alloc_text("pt"), texts);
-        pair_put(pairs, count, "smoe.version", smoe_alloc_text(SMOE_VERSION), texts);
-        pair_put(pairs, count, "smoe.spec", smoe_spec_json(&plain), texts);
-    }
+    if (spec) model_file_describe(pairs, count, spec, NULL, texts);
     if (set && !smoe_safetensors_metadata(file, SMOE_CLASS_NAMES))
         pair_put(pairs, count, SMOE_CLASS_NAMES, smoe_model_file_names(file, set), texts);
-    if (configured) pair_put(pairs, count, CONFIGURED, smoe_json_dump(configured, 0), texts);
+    pair_put(pairs, count, CONFIGURED, smoe_json_dump(configured, 0), texts);
     return pairs;
 }
 
@@ -209,27 +199,47 @@ char *smoe_model_file_remark(const smoe_safetensors *file) {
 
 /* ---- in another type ------------------------------------------------------------------------- */
 
-/* A part of `from` that is in memory, in its own type, as elements of `to`, in the type of that
- * one, which starts at element `at`. Threads share it. */
-static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size_t first,
-                 size_t count, size_t at, smoe_err *err) {
+/* Where the elements of a tensor come from: from one of a file as it is; from what the file has in
+ * the place of a parameter, which is made as a whole each time, as only positions and tokens are;
+ * or they are the initial values of one. */
+typedef struct origin {
+    const smoe_safetensors *file; /* NULL: initial values */
+    smoe_tensor same;             /* without data: another one */
+    const smoe_init_map *map;
+    smoe_init_source source;
+    const smoe_param *param;
+    uint64_t seed;
+} origin;
+
+/* The source of a tensor, whose user is its origin. Threads share it. */
+static int origin_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
+                         void *out, smoe_err *err) {
     enum { RUN = 1 << 16 };
-    size_t bytes = smoe_dtype_bytes(to->dtype), end = first + count, bad = end;
+    const origin *o = user;
+    smoe_tensor from = o->same;
+    size_t at = o->file ? first : 0, end = at + count, bad = end;
+    size_t bytes = smoe_dtype_bytes(to->dtype), made = o->file ? to->size : count;
+    SMOE_FREED real *values = from.data ? NULL : smoe_alloc(made, sizeof *values);
+    if (values) from = (smoe_tensor){.dtype = SMOE_DTYPE_REAL, .size = made, .data = values};
+    if (values && o->file) smoe_init_map_fill(values, o->map, o->param, o->source);
+    if (values && !o->file) smoe_param_initial(values, o->param, o->seed, first, count);
 #pragma omp parallel for schedule(static) reduction(min : bad)
-    for (size_t i = first; i < end; i += RUN) {
+    for (size_t i = at; i < end; i += RUN) {
         size_t n = end - i < RUN ? end - i : RUN;
-        size_t stored = smoe_tensor_store((char *)out + (i - first) * bytes, to->dtype, from, i, n);
+        size_t stored = smoe_tensor_store((char *)out + (i - at) * bytes, to->dtype, &from, i, n);
         if (stored < i + n && stored < bad) bad = stored;
     }
     if (bad == end) return 0;
-    return smoe_fail(err, SMOE_DATA, "tensor %s: element %zu is beyond what %s can hold", to->name,
-                     at + bad - first, smoe_dtype_name(to->dtype));
+    smoe_fail(err, SMOE_DATA, "tensor %s: element %zu is beyond what %s can hold", to->name,
+              first + bad - at, smoe_dtype_name(to->dtype));
+    return o->file ? smoe_fail_prefix(err, "%s", smoe_safetensors_path(o->file)) : -1;
 }
 
 /* Sets types and counts, when the previous types are in the dtype of the tensors. It is an error if
- * no tensor has the name: the file would not change. */
-static int model_file_choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
-                             smoe_stored *stored, smoe_err *err) {
+ * no tensor has the name: the file would not change. Then writes them, of these origins. */
+static int model_file_put(const char *path, smoe_tensor *tensors, const origin *from, size_t count,
+                          const smoe_pair *pairs, size_t pair_count, const smoe_storage *storage,
+                          smoe_stored *stored, smoe_err *err) {
     size_t matches = 0;
     *stored = (smoe_stored){.tensors = count};
     for (size_t i = 0; i < count; i++) {
@@ -241,47 +251,29 @@ static int model_file_choose(smoe_tensor *tensors, size_t count, const smoe_stor
             stored->changed++;
         }
         stored->bytes += (double)t->size * (double)smoe_dtype_bytes(t->dtype);
+        t->source = origin_values;
+        t->user = &from[i];
     }
-    if (matches || !storage->only) return 0;
-    return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
-}
-
-/* The source of a tensor whose `data` is its entry of the parameter table. */
-static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
-                          void *out, smoe_err *err) {
-    const smoe_spec *spec = user;
-    SMOE_FREED real *values = smoe_alloc(count, sizeof *values);
-    smoe_param_initial(values, to->data, spec->seed, first, count);
-    smoe_tensor piece = {.dtype = SMOE_DTYPE_REAL, .size = count, .data = values};
-    return store(out, to, &piece, 0, count, first, err);
+    if (!matches && storage->only)
+        return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
+    if (storage->dry) return 0;
+    return smoe_safetensors_write(path, &(const smoe_content){tensors, count, pairs, pair_count},
+                                  err);
 }
 
 int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    smoe_slab weights = {.prefix = ""};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
     smoe_pair pairs[PAIRS];
-    SMOE_FREED char *json = NULL;
-    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
-    char step[24];
-    size_t count = model_file_describe(pairs, step, &json, spec, 0, NULL);
+    size_t count = 0;
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = ""});
+    SMOE_FREED origin *from = smoe_alloc(params->count, sizeof *from);
+    model_file_describe(pairs, &count, spec, smoe_alloc_text("0"), &texts);
     for (size_t i = 0; i < params->count; i++) {
         tensors[i].dtype = SMOE_DTYPE_F32;
-        tensors[i].data = &params->param[i];
-        tensors[i].source = initial_values;
-        tensors[i].user = spec;
+        from[i] = (origin){.param = &params->param[i], .seed = spec->seed};
     }
-    if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
-    if (storage->dry) return 0;
-    return smoe_safetensors_write(path, &(const smoe_content){tensors, params->count, pairs, count},
-                                  err);
-}
-
-/* The source of a tensor whose `data` is the original tensor. */
-static int converted(const void *user, const smoe_tensor *to, size_t first, size_t count, void *out,
-                     smoe_err *err) {
-    const smoe_safetensors *file = user;
-    if (!store(out, to, to->data, first, count, first, err)) return 0;
-    return smoe_fail_prefix(err, "%s", smoe_safetensors_path(file));
+    return model_file_put(path, tensors, from, params->count, pairs, count, storage, stored, err);
 }
 
 static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
@@ -297,70 +289,37 @@ static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
     return smoe_fail_found(err, &found);
 }
 
-int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
+int smoe_model_file_convert(const char *path, const smoe_safetensors *file,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
-    SMOE_FREED smoe_tensor *sources = NULL;
+    SMOE_FREED smoe_tensor *tensors = NULL;
     size_t count, pair_count;
-    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&pair_count, from, NULL, NULL, &texts);
-    if (model_file_check(from, err) ||
-        smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err))
+    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&pair_count, file, NULL, NULL, &texts);
+    if (model_file_check(file, err) ||
+        smoe_foreign_tensors(&tensors, &count, file, storage->hugging_face, err))
         return -1;
-    SMOE_FREED smoe_tensor *tensors = smoe_alloc(count, sizeof *tensors);
-    for (size_t i = 0; i < count; i++) {
-        tensors[i] = sources[i];
-        tensors[i].data = &sources[i];
-        tensors[i].source = converted;
-        tensors[i].user = from;
-    }
-    if (model_file_choose(tensors, count, storage, stored, err)) return -1;
-    if (storage->dry) return 0;
-    return smoe_safetensors_write(path, &(const smoe_content){tensors, count, pairs, pair_count},
-                                  err);
-}
-
-/* A parameter, and where it is in a file. */
-typedef struct fitted {
-    const smoe_init_map *from;
-    const smoe_param *param;
-    smoe_init_source source;
-} fitted;
-
-/* The source of a tensor whose `data` is a `fitted`: what the file does not have as it is, is made
- * as a whole each time; only positions and tokens are. */
-static int fitted_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
-                         void *out, smoe_err *err) {
-    const fitted *f = to->data;
-    smoe_tensor whole = {.dtype = SMOE_DTYPE_REAL, .size = f->param->whole};
-    (void)user;
-    if (f->source.way == SMOE_WAY_SAME) whole = *f->source.tensor;
-    SMOE_FREED real *made = whole.data ? NULL : smoe_alloc(whole.size, sizeof *made);
-    if (made) smoe_init_map_fill(made, f->from, f->param, f->source);
-    if (made) whole.data = made;
-    if (!store(out, to, &whole, first, count, first, err)) return 0;
-    return smoe_fail_prefix(err, "%s", smoe_safetensors_path(f->from->file));
+    SMOE_FREED origin *from = smoe_alloc(count, sizeof *from);
+    for (size_t i = 0; i < count; i++) from[i] = (origin){.file = file, .same = tensors[i]};
+    return model_file_put(path, tensors, from, count, pairs, pair_count, storage, stored, err);
 }
 
 int smoe_model_file_complete(const char *path, const smoe_params *params, const smoe_spec *spec,
-                             const smoe_safetensors *from, const smoe_storage *storage,
+                             const smoe_safetensors *file, const smoe_storage *storage,
                              smoe_stored *stored, smoe_err *err) {
-    size_t pair_count;
-    if (smoe_params_check(params, from, SMOE_FIT_RESIZED, err)) return -1;
-    smoe_init_map map = smoe_init_map_of(params, from, SMOE_FIT_RESIZED, "");
+    size_t count;
+    if (smoe_params_check(params, file, SMOE_FIT_RESIZED, err)) return -1;
+    smoe_init_map map = smoe_init_map_of(params, file, SMOE_FIT_RESIZED, "");
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool texts = {0};
-    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&pair_count, from, spec, NULL, &texts);
+    SMOE_FREED smoe_pair *pairs = smoe_model_file_pairs(&count, file, spec, NULL, &texts);
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = ""});
-    SMOE_FREED fitted *each = smoe_alloc(params->count, sizeof *each);
+    SMOE_FREED origin *from = smoe_alloc(params->count, sizeof *from);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *param = &params->param[i];
-        each[i] = (fitted){&map, param, smoe_init_map_source(&map, param, param->name)};
-        bool same = each[i].source.way == SMOE_WAY_SAME;
-        if (same) tensors[i].dtype = each[i].source.tensor->dtype;
-        tensors[i].data = &each[i];
-        tensors[i].source = fitted_values;
+        smoe_init_source source = smoe_init_map_source(&map, param, param->name);
+        from[i] = (origin){.file = file, .map = &map, .source = source, .param = param};
+        if (source.way != SMOE_WAY_SAME) continue;
+        from[i].same = *source.tensor;
+        tensors[i].dtype = source.tensor->dtype;
     }
-    if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
-    if (storage->dry) return 0;
-    return smoe_safetensors_write(
-        path, &(const smoe_content){tensors, params->count, pairs, pair_count}, err);
+    return model_file_put(path, tensors, from, params->count, pairs, count, storage, stored, err);
 }

@@ -37,8 +37,8 @@ struct smoe_tensor {
     smoe_dtype dtype;
     int ndim;
     size_t dim[SMOE_TENSOR_DIMS];
-    size_t size;      /* elements */
-    const void *data; /* little-endian; possibly unaligned when read; with a source the source's */
+    size_t size;                /* elements */
+    const void *data;           /* little-endian; possibly unaligned when read */
     smoe_tensor_source *source; /* when written: not NULL, the elements come from here */
     const void *user;           /* of the source */
     const char
