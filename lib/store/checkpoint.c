@@ -133,26 +133,26 @@ static int check_finite(const char *dir, const smoe_params *params, uint64_t ste
     return 0;
 }
 
-static const char *new_file(const making *m, smoe_checkpoints_path *at, const char *name) {
-    return smoe_checkpoints_new(at, m->dir, m->stored.state.step, name);
+static char *new_file(const making *m, const char *name) {
+    return smoe_checkpoints_new(m->dir, m->stored.state.step, name);
 }
 
 /* Writes weights, or their average, which has a model file of its own that every command can
  * read. */
 static int model_write(making *m, const char *name, const smoe_params *params, smoe_err *err) {
-    smoe_checkpoints_path at;
-    return smoe_model_file_write(new_file(m, &at, name), params, m->spec, m->stored.state.step,
-                                 m->stored.state.names, &m->turns, err);
+    SMOE_FREED char *path = new_file(m, name);
+    return smoe_model_file_write(path, params, m->spec, m->stored.state.step, m->stored.state.names,
+                                 &m->turns, err);
 }
 
 /* This process's files. */
 static int files_write(making *m, smoe_err *err) {
-    smoe_checkpoints_path at;
+    SMOE_FREED char *state = new_file(m, "state.safetensors");
     smoe_params view = *m->params;
     if (model_write(m, "model.safetensors", m->params, err)) return -1;
     smoe_params_exchange_average(&view);
     if (m->params->average && model_write(m, SMOE_CHECKPOINT_AVERAGE, &view, err)) return -1;
-    return state_write(m, new_file(m, &at, "state.safetensors"), err);
+    return state_write(m, state, err);
 }
 
 /* Waits until all processes have read, or failed. */
@@ -180,10 +180,10 @@ static int checksums(making *m, smoe_comm *comm, smoe_err *err) {
 /* All processes write, unless one of them does not see the folder that the first one has made: then
  * that one alone. */
 static smoe_turns writers_of(const making *m, smoe_comm *comm) {
-    smoe_checkpoints_path at;
+    SMOE_FREED char *folder = new_file(m, NULL);
     struct stat here;
     uint64_t number[2] = {0}, first[2];
-    if (!stat(new_file(m, &at, NULL), &here)) number[0] = 1, number[1] = here.st_ino;
+    if (!stat(folder, &here)) number[0] = 1, number[1] = here.st_ino;
     memcpy(first, number, sizeof first);
     smoe_comm_broadcast(comm, first, sizeof first);
     double strangers = memcmp(first, number, sizeof first) != 0;
@@ -221,10 +221,8 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
 static int metadata_integer(const smoe_safetensors *file, const char *key, uint64_t *value,
                             smoe_err *err) {
     const char *text = smoe_safetensors_metadata(file, key);
-    int end = 0;
-    if (text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 20 &&
-        sscanf(text, "%" SCNu64 "%n", value, &end) == 1 && !text[end])
-        return 0;
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+    if (digits && digits < 20 && !text[digits]) return *value = strtoull(text, NULL, 10), 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ %s: %.40s is not a whole number",
                      smoe_safetensors_path(file), key, text ? text : "(absent)");
 }
@@ -277,10 +275,9 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
  * state of different steps are not a checkpoint. */
 static int file_open(smoe_safetensors **file, const char *dir, uint64_t step, const char *name,
                      smoe_err *err) {
-    smoe_checkpoints_path at;
+    SMOE_FREED char *path = smoe_checkpoints_file(dir, step, name);
     uint64_t found = 0;
-    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, name), err) ||
-        metadata_integer(*file, "smoe.step", &found, err))
+    if (smoe_safetensors_open(file, path, err) || metadata_integer(*file, "smoe.step", &found, err))
         return -1;
     if (found == step) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
@@ -335,14 +332,13 @@ static void suggest_older(const char *dir, uint64_t bad, const smoe_params *para
     size_t count;
     if (smoe_checkpoints_list(&step, &count, dir, NULL)) return;
     for (size_t i = 0; i < count; i++) {
-        smoe_checkpoints_path whole;
         if (step[i] >= bad || step_load(dir, step[i], params, false, NULL, NULL)) continue;
-        smoe_checkpoints_file(&whole, dir, step[i], NULL);
         smoe_fail_more(
             err, SMOE_DATA,
-            "%s: this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
+            "%s/ckpt/step_%08" PRIu64
+            ": this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
             " %s/ckpt/latest",
-            whole.path, step[i], dir);
+            dir, step[i], step[i], dir);
         return;
     }
 }

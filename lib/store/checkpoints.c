@@ -22,29 +22,27 @@ static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not ye
 static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one that is being deleted */
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
 
-/* "DIR/ckpt/NAME". A path that is too long becomes empty, and is not found. */
-static const char *ckpt_path(smoe_checkpoints_path *at, const char *dir, const char *name) {
-    int n = snprintf(at->path, sizeof at->path, "%s/ckpt%s%s", dir, *name ? "/" : "", name);
-    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
-    return at->path;
+static char *ckpt_path(const char *dir, const char *name) {
+    return smoe_text_format("%s/ckpt%s%s", dir, *name ? "/" : "", name);
 }
 
 /* The path of "PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. */
-static const char *step_path(smoe_checkpoints_path *at, const char *dir, const char *prefix,
-                             uint64_t step, const char *file) {
-    SMOE_FREED char *name = smoe_text_format("%sstep_%08" PRIu64 "%s%s", prefix, step,
-                                             file ? "/" : "", file ? file : "");
-    return ckpt_path(at, dir, name);
+static char *step_path(const char *dir, const char *prefix, uint64_t step, const char *file) {
+    return smoe_text_format("%s/ckpt/%sstep_%08" PRIu64 "%s%s", dir, prefix, step, file ? "/" : "",
+                            file ? file : "");
 }
 
-const char *smoe_checkpoints_file(smoe_checkpoints_path *at, const char *dir, uint64_t step,
-                                  const char *file) {
-    return step_path(at, dir, "", step, file);
+char *smoe_checkpoints_file(const char *dir, uint64_t step, const char *file) {
+    return step_path(dir, "", step, file);
 }
 
-const char *smoe_checkpoints_new(smoe_checkpoints_path *at, const char *dir, uint64_t step,
-                                 const char *file) {
-    return step_path(at, dir, BUILDING, step, file);
+char *smoe_checkpoints_new(const char *dir, uint64_t step, const char *file) {
+    return step_path(dir, BUILDING, step, file);
+}
+
+static bool step_there(const char *dir, uint64_t step) {
+    SMOE_FREED char *path = step_path(dir, "", step, NULL);
+    return !access(path, F_OK);
 }
 
 /* The step of "step_00001000"; false for any other spelling. */
@@ -66,12 +64,12 @@ static int newest_first(const void *a, const void *b) {
 }
 
 int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_err *err) {
-    smoe_checkpoints_path ckpt;
+    SMOE_FREED char *ckpt = ckpt_path(dir, "");
+    SMOE_FREED char **names = smoe_file_names(ckpt);
     *step = NULL;
     *count = 0;
-    SMOE_FREED char **names = smoe_file_names(ckpt_path(&ckpt, dir, ""));
     if (!names && errno == ENOENT) return 0;
-    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
+    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
     for (char **name = names; *name; name++) {
         uint64_t found;
         if (step_of(*name, &found)) SMOE_APPEND(*step, *count) = found;
@@ -85,31 +83,31 @@ int smoe_checkpoints_list(uint64_t **step, size_t *count, const char *dir, smoe_
 /* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
  */
 static int link_step(const char *dir, const char *name, uint64_t *step, smoe_err *err) {
-    smoe_checkpoints_path at;
+    SMOE_FREED char *path = ckpt_path(dir, name);
     char target[256];
-    ssize_t n = readlink(ckpt_path(&at, dir, name), target, sizeof target - 1);
+    ssize_t n = readlink(path, target, sizeof target - 1);
     if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
     if (n < 0 && errno == EINVAL)
         return smoe_fail(err, SMOE_DATA,
                          "%s: not a link to a checkpoint, as in a copy that did not keep links; "
                          "remove it%s",
-                         at.path, strcmp(name, "latest") ? "" : CONTINUES);
-    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
+                         path, strcmp(name, "latest") ? "" : CONTINUES);
+    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", path);
     while (n > 1 && target[n - 1] == '/') n--;
     target[n] = '\0';
     if (step_of(target, step)) return 1;
-    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run",
-                     at.path, target);
+    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run", path,
+                     target);
 }
 
 /* As link_step, of a link that is to be followed: what it names must be there. */
 static int link_followed(const char *dir, const char *name, uint64_t *step, smoe_err *err) {
-    smoe_checkpoints_path at, link;
     int found = link_step(dir, name, step, err);
-    if (found <= 0 || !access(step_path(&at, dir, "", *step, NULL), F_OK)) return found;
+    if (found <= 0 || step_there(dir, *step)) return found;
     return smoe_fail(err, SMOE_DATA,
-                     "%s: links to step_%08" PRIu64 ", which is not there; remove the link%s",
-                     ckpt_path(&link, dir, name), *step, strcmp(name, "latest") ? "" : CONTINUES);
+                     "%s/ckpt/%s: links to step_%08" PRIu64
+                     ", which is not there; remove the link%s",
+                     dir, name, *step, strcmp(name, "latest") ? "" : CONTINUES);
 }
 
 /* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
@@ -131,62 +129,52 @@ int smoe_checkpoints_check(const char *dir, smoe_err *err) {
 }
 
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
-    smoe_checkpoints_path at;
-    smoe_checkpoints_file(&at, dir, step, NULL);
-    return smoe_file_no_link(at.path, err) ? -1 : smoe_file_no_links(at.path, err);
+    SMOE_FREED char *path = step_path(dir, "", step, NULL);
+    return smoe_file_no_link(path, err) ? -1 : smoe_file_no_links(path, err);
 }
 
 /* ---- changing what is there ------------------------------------------------------------------ */
 
 int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) {
-    smoe_checkpoints_path ckpt, building;
-    smoe_checkpoints_new(&building, dir, step, NULL);
-    bool made = !mkdir(ckpt_path(&ckpt, dir, ""), 0777);
+    SMOE_FREED char *ckpt = ckpt_path(dir, ""), *building = step_path(dir, BUILDING, step, NULL);
+    bool made = !mkdir(ckpt, 0777);
     if (!made && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt);
     if (made && smoe_file_sync(dir, err)) return -1;
-    if (smoe_file_remove(building.path, err)) return -1;
-    if (!mkdir(building.path, 0777)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", building.path);
+    if (smoe_file_remove(building, err)) return -1;
+    if (!mkdir(building, 0777)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", building);
 }
 
 void smoe_checkpoints_discard(const char *dir, uint64_t step) {
-    smoe_checkpoints_path building;
-    smoe_file_remove(smoe_checkpoints_new(&building, dir, step, NULL), NULL);
+    SMOE_FREED char *building = step_path(dir, BUILDING, step, NULL);
+    smoe_file_remove(building, NULL);
 }
 
 /* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
 static int step_delete(const char *dir, uint64_t step, smoe_err *err) {
-    smoe_checkpoints_path from, to;
-    step_path(&from, dir, "", step, NULL);
-    step_path(&to, dir, DELETING, step, NULL);
-    if (smoe_file_remove(to.path, err)) return -1;
-    if (rename(from.path, to.path))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from.path);
-    return smoe_file_remove(to.path, err);
+    SMOE_FREED char *from = step_path(dir, "", step, NULL);
+    SMOE_FREED char *to = step_path(dir, DELETING, step, NULL);
+    if (smoe_file_remove(to, err)) return -1;
+    if (rename(from, to)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from);
+    return smoe_file_remove(to, err);
 }
 
 /* Puts the finished folder in place. An older checkpoint of the same step (a resume repeats steps)
  * is exchanged in one operation; if the file system cannot do this, it gets a name that recovery
  * renames back. */
 int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
-    smoe_checkpoints_path ckpt, from, to, aside;
-    ckpt_path(&ckpt, dir, "");
-    step_path(&from, dir, BUILDING, step, NULL);
-    step_path(&to, dir, "", step, NULL);
-    step_path(&aside, dir, REPLACED, step, NULL);
-    if (smoe_file_sync(from.path, err)) return -1;
-    if (!rename(from.path, to.path)) return smoe_file_sync(ckpt.path, err);
+    SMOE_FREED char *ckpt = ckpt_path(dir, ""), *from = step_path(dir, BUILDING, step, NULL);
+    SMOE_FREED char *to = step_path(dir, "", step, NULL);
+    SMOE_FREED char *aside = step_path(dir, REPLACED, step, NULL);
+    if (smoe_file_sync(from, err)) return -1;
+    if (!rename(from, to)) return smoe_file_sync(ckpt, err);
     if (errno != ENOTEMPTY && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to.path);
-    bool failed = false;
-    const char *old = from.path;
-    if (renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, RENAME_EXCHANGE)) {
-        failed = rename(to.path, aside.path) || rename(from.path, to.path);
-        old = aside.path;
-    }
-    if (failed) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to.path);
-    return smoe_file_sync(ckpt.path, err) || smoe_file_remove(old, err) ? -1 : 0;
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to);
+    bool swapped = !renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE);
+    if (!swapped && (rename(to, aside) || rename(from, to)))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to);
+    return smoe_file_sync(ckpt, err) || smoe_file_remove(swapped ? from : aside, err) ? -1 : 0;
 }
 
 int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err *err) {
@@ -208,47 +196,47 @@ int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_
     /* best before latest, so that the best checkpoint that latest refers to exists. */
     const char *const names[] = {"best", "latest"};
     const uint64_t wanted[] = {best, latest};
-    smoe_checkpoints_path ckpt, at;
+    SMOE_FREED char *ckpt = ckpt_path(dir, "");
     for (size_t i = !best; i < 2; i++) {
         char target[NAME_ROOM];
         uint64_t step;
         int linked = link_step(dir, names[i], &step, err);
         if (linked < 0) return -1;
         if (linked && step == wanted[i]) continue;
-        if (access(step_path(&at, dir, "", wanted[i], NULL), F_OK)) continue;
+        if (!step_there(dir, wanted[i])) continue;
         snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
-        if (smoe_file_link(target, ckpt_path(&at, dir, names[i]), err)) return -1;
+        SMOE_FREED char *link = ckpt_path(dir, names[i]);
+        if (smoe_file_link(target, link, err)) return -1;
     }
-    return smoe_file_sync(ckpt_path(&ckpt, dir, ""), err);
+    return smoe_file_sync(ckpt, err);
 }
 
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
-    smoe_checkpoints_path ckpt, aside, proper;
-    SMOE_FREED char **names = smoe_file_names(ckpt_path(&ckpt, dir, ""));
+    SMOE_FREED char *ckpt = ckpt_path(dir, "");
+    SMOE_FREED char **names = smoe_file_names(ckpt);
     if (!names && errno == ENOENT) return 0;
-    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
+    if (!names) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
     int status = 0;
     for (char **name = names; !status && *name; name++) {
         uint64_t step;
         if (strncmp(*name, REPLACED, sizeof REPLACED - 1)) continue;
         if (!step_of(*name + sizeof REPLACED - 1, &step)) continue;
-        step_path(&aside, dir, REPLACED, step, NULL);
-        step_path(&proper, dir, "", step, NULL);
-        if (!access(proper.path, F_OK))
-            status = smoe_file_remove(aside.path, err);
-        else if (rename(aside.path, proper.path))
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
+        SMOE_FREED char *aside = step_path(dir, REPLACED, step, NULL);
+        SMOE_FREED char *proper = step_path(dir, "", step, NULL);
+        if (!access(proper, F_OK))
+            status = smoe_file_remove(aside, err);
+        else if (rename(aside, proper))
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper);
     }
-    return status || smoe_file_sweep(ckpt.path, SMOE_FILE_ALL, err) ? -1 : 0;
+    return status || smoe_file_sweep(ckpt, SMOE_FILE_ALL, err) ? -1 : 0;
 }
 
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
-    smoe_checkpoints_path latest, best;
+    SMOE_FREED char *latest = ckpt_path(dir, "latest"), *best = ckpt_path(dir, "best");
     SMOE_FREED uint64_t *step = NULL;
     size_t count;
     if (smoe_checkpoints_recover(dir, err) || smoe_checkpoints_list(&step, &count, dir, err) ||
-        smoe_file_remove(ckpt_path(&latest, dir, "latest"), err) ||
-        smoe_file_remove(ckpt_path(&best, dir, "best"), err))
+        smoe_file_remove(latest, err) || smoe_file_remove(best, err))
         return -1;
     for (size_t i = 0; i < count; i++)
         if (step_delete(dir, step[i], err)) return -1;
@@ -270,24 +258,23 @@ static bool step_meant(const char *which, uint64_t *step) {
 }
 
 char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
-    smoe_checkpoints_path at;
     uint64_t step = 0;
     int found;
     bool average = which && !strcmp(which, "ema");
     const char *file = average ? SMOE_CHECKPOINT_AVERAGE : "model.safetensors";
     if (!which || !strcmp(which, "latest") || average) {
         found = smoe_checkpoints_newest(dir, &step, err);
-        if (found > 0 && average) found = smoe_shards_there(step_path(&at, dir, "", step, file));
+        SMOE_FREED char *path = step_path(dir, "", step, file);
+        if (found > 0 && average) found = smoe_shards_there(path);
     } else if (!strcmp(which, "best")) {
         found = link_followed(dir, "best", &step, err);
     } else if (step_meant(which, &step)) {
-        found = !access(step_path(&at, dir, "", step, NULL), F_OK);
+        found = step_there(dir, step);
     } else {
         found = smoe_fail(err, SMOE_USAGE,
                           "checkpoint %s: not best, latest, ema or the number of a step", which);
     }
-    if (found > 0 && !smoe_checkpoints_own(dir, step, err))
-        return smoe_alloc_text(step_path(&at, dir, "", step, file));
+    if (found > 0 && !smoe_checkpoints_own(dir, step, err)) return step_path(dir, "", step, file);
     if (!found && smoe_checkpoints_newest(dir, &step, NULL) > 0)
         smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
     else if (!found)

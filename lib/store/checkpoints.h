@@ -11,16 +11,10 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-typedef struct smoe_checkpoints_path {
-    char path[4096];
-} smoe_checkpoints_path;
-
 /* Path of a file of a checkpoint, or of its folder if file is NULL; and the same of the checkpoint
- * that is being written. A path that is too long becomes empty, and is not found. */
-const char *smoe_checkpoints_file(smoe_checkpoints_path *at, const char *dir, uint64_t step,
-                                  const char *file);
-const char *smoe_checkpoints_new(smoe_checkpoints_path *at, const char *dir, uint64_t step,
-                                 const char *file);
+ * that is being written. Fresh. */
+char *smoe_checkpoints_file(const char *dir, uint64_t step, const char *file);
+char *smoe_checkpoints_new(const char *dir, uint64_t step, const char *file);
 
 /* Whether a name in ckpt/ is that of a checkpoint. */
 bool smoe_checkpoint_named(const char *name);

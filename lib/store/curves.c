@@ -6,7 +6,6 @@
 #include "store/records.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,17 +122,14 @@ static bool curves_gone(long pid, const char *host) {
 /* The word of DIR/STATUS, or "killed" where it says running and no process has the run; "waiting"
  * without such a file. */
 static void curves_status(const char *dir, char buf[16]) {
-    SMOE_FREED char *path = smoe_text_format("%s/STATUS", dir);
+    SMOE_FREED char *path = smoe_text_format("%s/STATUS", dir), *text = NULL;
     char host[256] = "";
     long pid = 0;
-    int fd = smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL);
-    FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
-    int found = in ? fscanf(in, "%15s %ld %255s", buf, &pid, host) : 0;
+    size_t size;
+    bool there =
+        !smoe_file_no_link(path, NULL) && !smoe_file_read(path, 1 << 12, &text, &size, NULL);
+    int found = there ? sscanf(text, "%15s %ld %255s", buf, &pid, host) : 0;
     if (found < 1) snprintf(buf, 16, "waiting");
-    if (in)
-        fclose(in);
-    else if (fd >= 0)
-        close(fd);
     if (found == 3 && !strcmp(buf, "running") && curves_gone(pid, host))
         snprintf(buf, 16, "killed");
 }

@@ -108,22 +108,20 @@ static const char *held_by(const char *folder) {
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
     if (stat(arg, &there) && smoe_shards_there(arg)) return smoe_alloc_text(arg);
-    if (stat(arg, &there) || (S_ISDIR(there.st_mode) && access(arg, X_OK))) {
-        smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg);
-        return NULL;
-    }
+    if (stat(arg, &there) || (S_ISDIR(there.st_mode) && access(arg, X_OK)))
+        return smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg),
+               NULL;
     bool folder = S_ISDIR(there.st_mode);
     const char *checkpoint = folder && !smoe_run_is_folder(arg) ? held_by(arg) : NULL;
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_run_own(arg, err) ? NULL : smoe_checkpoint_find(arg, which, err);
-    if (!checkpoint && !S_ISREG(there.st_mode)) {
-        smoe_fail(err, SMOE_DATA,
-                  "%s: neither a run (no spec.yaml in it), a checkpoint (no model.safetensors) nor "
-                  "a file",
-                  arg);
-        return NULL;
-    }
+    if (!checkpoint && !S_ISREG(there.st_mode))
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: neither a run (no spec.yaml in it), a checkpoint (no "
+                         "model.safetensors) nor a file",
+                         arg),
+               NULL;
     return checkpoint ? smoe_text_format("%s/%s", arg, checkpoint) : smoe_alloc_text(arg);
 }
 

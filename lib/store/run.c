@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24, SHORT = 1 << 24 };
+enum { PATH_MOST = 3840, TEXT_MOST = 1 << 24, SHORT = 1 << 24 };
 
 struct smoe_run {
-    char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
+    char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_MAX */
     char *records;           /* the path of metrics.jsonl, whose last line may be partial; */
     int fd;                  /* the file, locked; -1: not open */
     uint64_t count;          /* records in it, as far as this process has written or kept them */
@@ -34,13 +34,8 @@ struct smoe_run {
     smoe_tfevents *file;  /* opened with the first record */
 };
 
-typedef struct place {
-    char path[PATH_ROOM];
-} place;
-
-static const char *in_run(place *at, const smoe_run *run, const char *name) {
-    snprintf(at->path, sizeof at->path, "%s/%s", run->dir, name);
-    return at->path;
+static char *in_run(const smoe_run *run, const char *name) {
+    return smoe_text_format("%s/%s", run->dir, name);
 }
 
 /* ---- what a directory is --------------------------------------------------------------------- */
@@ -50,7 +45,8 @@ typedef enum kind { STRANGE, ABSENT, HALF_MADE, NO_STATUS, A_RUN } kind;
 /* Whether a folder of checkpoints has only leftovers, or also checkpoints. */
 typedef enum content { NOTHING, CHECKPOINTS, OTHER } content;
 
-static content checkpoints_content(const char *path) {
+static content checkpoints_content(const smoe_run *run) {
+    SMOE_FREED char *path = in_run(run, "ckpt");
     SMOE_FREED char **names = smoe_file_names(path);
     if (!names) return OTHER;
     content found = NOTHING;
@@ -62,7 +58,8 @@ static content checkpoints_content(const char *path) {
     return found;
 }
 
-static bool is_empty_file(const char *path) {
+static bool is_empty_file(const smoe_run *run, const char *name) {
+    SMOE_FREED char *path = in_run(run, name);
     struct stat there;
     return !stat(path, &there) && S_ISREG(there.st_mode) && !there.st_size;
 }
@@ -88,15 +85,13 @@ static kind dir_kind(const smoe_run *run) {
             strange |= !strstr(*name, SMOE_FILE_TEMPORARY);
     }
     if (there[SPEC] && there[STATUS]) return A_RUN;
-    place at;
-    content checkpoints =
-        there[CKPT] ? checkpoints_content(in_run(&at, run, names[CKPT])) : NOTHING;
+    content checkpoints = there[CKPT] ? checkpoints_content(run) : NOTHING;
     if (there[SPEC] && checkpoints == CHECKPOINTS) return NO_STATUS;
     if (strange || there[STATUS] || checkpoints != NOTHING) return STRANGE;
     for (int i = 0; i < NAMES; i++)
         if (there[i] && !there[RECORDS]) return STRANGE;
-    if (there[RECORDS] && !is_empty_file(in_run(&at, run, names[RECORDS]))) return STRANGE;
-    if (there[LOG] && !is_empty_file(in_run(&at, run, names[LOG]))) return STRANGE;
+    if (there[RECORDS] && !is_empty_file(run, names[RECORDS])) return STRANGE;
+    if (there[LOG] && !is_empty_file(run, names[LOG])) return STRANGE;
     return HALF_MADE;
 }
 
@@ -143,16 +138,15 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
 /* The process that has the lock of the records writes the run. Some shared file systems have no
  * locks; the cells of a sweep have claims of their own. */
 static int lock(smoe_run *run, smoe_err *err) {
-    place at;
-    run->records = smoe_alloc_text(in_run(&at, run, names[RECORDS]));
-    run->fd = smoe_file_open(at.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
+    run->records = in_run(run, names[RECORDS]);
+    run->fd = smoe_file_open(run->records, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (run->fd < 0) return -1;
     if (!smoe_file_lock(run->fd)) return 0;
     if (errno != EWOULDBLOCK)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", run->records);
-    SMOE_FREED char *status = NULL;
+    SMOE_FREED char *path = in_run(run, "STATUS"), *status = NULL;
     size_t size = 0;
-    if (smoe_file_read(in_run(&at, run, "STATUS"), TEXT_MOST, &status, &size, NULL)) status = NULL;
+    if (smoe_file_read(path, TEXT_MOST, &status, &size, NULL)) status = NULL;
     return smoe_fail(err, SMOE_RUNTIME, "%s: another process is writing this run (STATUS: %.*s)",
                      run->dir, status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
 }
@@ -169,12 +163,10 @@ bool smoe_run_is_written(const char *dir) {
 
 /* What exists must be a regular file, as opening a pipe would block, or the run's own folder. */
 static int kind_check(const smoe_run *run, const char *name, bool folder, smoe_err *err) {
-    place at;
+    SMOE_FREED char *path = in_run(run, name);
     struct stat there;
-    if (lstat(in_run(&at, run, name), &there) ||
-        (folder ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode)))
-        return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: %s", at.path,
+    if (lstat(path, &there) || (folder ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode))) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: %s", path,
                      folder ? "not a folder" : "not a regular file");
 }
 
@@ -199,46 +191,39 @@ static int still_there(const smoe_run *run, smoe_err *err) {
 }
 
 static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
-    place at;
+    SMOE_FREED char *path = in_run(run, "STATUS");
     char text[512], host[256] = "";
     if (still_there(run, err)) return -1;
     if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "unknown");
     int n = snprintf(text, sizeof text, "%s %ld %s\n", word, (long)getpid(), host);
-    return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
+    return smoe_file_write(path, text, (size_t)n, err);
 }
 
 static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
-    place at;
-    return smoe_run_spec_write(in_run(&at, run, "spec.yaml"), spec, err);
+    SMOE_FREED char *path = in_run(run, "spec.yaml");
+    return smoe_run_spec_write(path, spec, err);
 }
 
 /* env, with what an earlier process of the run said under "previous", oldest first. */
 static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
-    place at;
-    in_run(&at, run, "env.json");
-    json_auto_t *old = fresh ? NULL : smoe_json_read(at.path);
+    SMOE_FREED char *path = in_run(run, "env.json");
+    json_auto_t *old = fresh ? NULL : smoe_json_read(path);
     if (json_is_object(old)) {
-        json_t *previous = json_incref(json_object_get(old, "previous"));
-        if (!json_is_array(previous)) {
-            json_decref(previous);
-            previous = json_array();
-        }
+        json_t *previous = json_object_get(old, "previous");
+        previous = json_is_array(previous) ? json_incref(previous) : json_array();
         json_object_del(old, "previous");
         json_array_append(previous, old);
         json_object_set_new(env, "previous", previous);
     }
-    return smoe_json_write(at.path, env, err);
+    return smoe_json_write(path, env, err);
 }
 
 char *smoe_run_previous(const smoe_run *run, const char *key) {
-    place at;
-    json_auto_t *env = smoe_json_read(in_run(&at, run, "env.json"));
+    SMOE_FREED char *path = in_run(run, "env.json");
+    json_auto_t *env = smoe_json_read(path);
     const json_t *all = json_object_get(env, "previous");
-    const char *text =
-        json_array_size(all)
-            ? json_string_value(json_object_get(json_array_get(all, json_array_size(all) - 1), key))
-            : NULL;
-    return smoe_alloc_text(text);
+    const json_t *last = json_array_get(all, json_array_size(all) - 1);
+    return smoe_alloc_text(json_string_value(json_object_get(last, key)));
 }
 
 static int records_empty(smoe_run *run, smoe_err *err) {
@@ -249,14 +234,14 @@ static int records_empty(smoe_run *run, smoe_err *err) {
 
 /* Writes all files of a new run except STATUS, over those of an older one. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
-    place at;
-    if (smoe_checkpoints_remove(run->dir, err)) return -1;
-    if (smoe_file_sync(run->dir, err)) return -1;
-    if (records_empty(run, err)) return -1;
-    static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
-    for (size_t i = 0; i < SMOE_COUNT(old); i++)
-        if (smoe_file_remove(in_run(&at, run, old[i]), err)) return -1;
-    if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
+    static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS, SMOE_RUN_OUTCOMES};
+    if (smoe_checkpoints_remove(run->dir, err) || smoe_file_sync(run->dir, err) ||
+        records_empty(run, err))
+        return -1;
+    for (size_t i = 0; i < SMOE_COUNT(old); i++) {
+        SMOE_FREED char *path = in_run(run, old[i]);
+        if (smoe_file_remove(path, err)) return -1;
+    }
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
 }
 
@@ -270,17 +255,17 @@ static void note_change(void *user, const char *text) {
  * checkpoint, even if spec.yaml has changed since; spec.yaml if no checkpoint can be read. */
 static int spec_check(const smoe_run *run, const smoe_spec *spec, smoe_run_spec_note *note,
                       void *user, smoe_err *err) {
-    place at;
     uint64_t done = smoe_checkpoint_latest(run->dir);
     if (spec->train.steps < done)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
                          run->dir, spec->train.steps, done);
+    SMOE_FREED char *path = in_run(run, names[SPEC]);
     SMOE_FREED_BY(smoe_spec_free) smoe_spec old = {0};
     int latest = smoe_run_latest_spec(&old, run->dir, err);
     if (latest < 0) return -1;
     if (latest) {
-        if (smoe_spec_read(&old, in_run(&at, run, names[SPEC]), NULL, 0, err)) return -1;
+        if (smoe_spec_read(&old, path, NULL, 0, err)) return -1;
         smoe_spec_continue(&old);
     }
     return smoe_run_spec_check(run->dir, &old, spec, note, user, err);
@@ -297,13 +282,12 @@ static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *e
 /* ---- open and close -------------------------------------------------------------------------- */
 
 static int open_log(smoe_run *run, smoe_err *err) {
-    place at;
-    int fd = smoe_file_open(in_run(&at, run, "log.txt"), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
-                            err);
+    SMOE_FREED char *path = in_run(run, "log.txt");
+    int fd = smoe_file_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (fd < 0) return -1;
     run->log = fdopen(fd, "a");
     if (run->log) return 0;
-    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path);
     close(fd);
     return -1;
 }
@@ -311,7 +295,7 @@ static int open_log(smoe_run *run, smoe_err *err) {
 /* Claims the directory and makes or continues the run in it; *mine: it is new. */
 static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, json_t *env,
                      bool *mine, smoe_err *err) {
-    place at;
+    SMOE_FREED char *manifest = in_run(run, SMOE_RUN_MANIFEST);
     bool fresh, made;
     if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) return -1;
     *mine = made;
@@ -319,9 +303,7 @@ static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, j
     if (fresh && (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err) || populate(run, spec, env, err)))
         return -1;
     if (open_log(run, err) || (!fresh && resume(run, spec, env, err))) return -1;
-    if (status_write(run, "running", err) ||
-        smoe_file_remove(in_run(&at, run, SMOE_RUN_MANIFEST), err))
-        return -1;
+    if (status_write(run, "running", err) || smoe_file_remove(manifest, err)) return -1;
     run->events = spec->train.tensorboard;
     smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
     return 0;
@@ -408,10 +390,9 @@ bool smoe_run_events(const smoe_run *run) {
 }
 
 static int open_events(smoe_run *run, smoe_err *err) {
-    place at;
+    SMOE_FREED char *path = in_run(run, SMOE_RUN_EVENTS);
     if (run->file) return 0;
-    return smoe_tfevents_open(&run->file, in_run(&at, run, SMOE_RUN_EVENTS), run->resumed,
-                              run->from, err);
+    return smoe_tfevents_open(&run->file, path, run->resumed, run->from, err);
 }
 
 int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height, const void *png,
@@ -523,10 +504,9 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, double *wall_s, 
 }
 
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_err *err) {
-    place at;
-    in_run(&at, run, SMOE_RUN_OUTCOMES);
-    if (!images) return smoe_file_remove(at.path, err);
-    return smoe_npy_write(at.path, "<f4", outcome, 2, (const size_t[]){images, 2}, err);
+    SMOE_FREED char *path = in_run(run, SMOE_RUN_OUTCOMES);
+    if (!images) return smoe_file_remove(path, err);
+    return smoe_npy_write(path, "<f4", outcome, 2, (const size_t[]){images, 2}, err);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include "store/run_files.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <sha256.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,8 +82,7 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
 static size_t records_then(const char *dir, uint64_t *step) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     *step = smoe_checkpoint_latest(dir);
-    SMOE_FREED char *path =
-        smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
+    SMOE_FREED char *path = smoe_checkpoints_file(dir, *step, "state.safetensors");
     const char *text = !smoe_safetensors_peek(&file, path, NULL)
                            ? smoe_safetensors_metadata(file, "smoe.records")
                            : NULL;
@@ -175,15 +173,6 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     }
 }
 
-/* Files with checks of their own only have to exist. */
-static bool checked_elsewhere(const char *name) {
-    static const char *const endings[] = {".safetensors", ".jsonl", ".npy"};
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < SMOE_COUNT(endings); i++)
-        if (!strcmp(dot, endings[i])) return true;
-    return false;
-}
-
 /* A file of MANIFEST.sha256: what is wrong with it, or NULL. */
 static const char *compare_sum(const char *path, const char *sum, bool whole) {
     char hex[SMOE_SUM_SIZE];
@@ -207,7 +196,9 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
     }
     const char *name = line + digits + 2;
     SMOE_FREED char *path = smoe_text_format("%s/%s", dir, name);
-    bool whole = !checked_elsewhere(name);
+    /* Files with checks of their own only have to exist. */
+    const char *dot = strrchr(name, '.');
+    bool whole = !dot || !smoe_text_has_word(".safetensors .jsonl .npy", ' ', dot);
     smoe_err err;
     const char *wrong = compare_sum(path, line, whole);
     if (wrong && v->repair && !strcmp(name, SMOE_RUN_CSV) && !smoe_run_csv(dir, &err) &&
