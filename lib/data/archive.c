@@ -70,17 +70,15 @@ static int place_fill(uint8_t *out, int fd, const char *path, uint64_t at, size_
 
 int smoe_place_read(uint8_t **bytes, int fd, const char *path, uint64_t at, size_t size,
                     smoe_err *err) {
-    int own = fd < 0 ? smoe_file_open(path, O_RDONLY, err) : -1;
+    int from = fd < 0 ? smoe_file_open(path, O_RDONLY, err) : fd;
     *bytes = NULL;
-    if (fd < 0 && own < 0) return -1;
+    if (from < 0) return -1;
     uint8_t *out = malloc(size + 1);
-    int status = out ? place_fill(out, fd < 0 ? own : fd, path, at, size, err)
+    int status = out ? place_fill(out, from, path, at, size, err)
                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
-    if (own >= 0) close(own);
-    if (status)
-        free(out);
-    else
-        *bytes = out;
+    if (from != fd) close(from);
+    if (status) free(out);
+    if (!status) *bytes = out;
     return status;
 }
 

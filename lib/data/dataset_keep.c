@@ -31,13 +31,13 @@ typedef struct sifting {
 
 static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image *work,
                          smoe_err *err) {
-    const smoe_dataset *set = ((const sifting *)context)->set;
-    smoe_err **why = ((const sifting *)context)->why;
+    const sifting *s = context;
     (void)err;
     smoe_err mine = {0};
-    if (!smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, image, work, &mine)) return 0;
-    why[i] = smoe_alloc(1, sizeof mine);
-    *why[i] = mine;
+    if (!smoe_dataset_decode(s->set, smoe_dataset_place(s->set, i), NULL, image, work, &mine))
+        return 0;
+    s->why[i] = smoe_alloc(1, sizeof mine);
+    *s->why[i] = mine;
     return 0;
 }
 

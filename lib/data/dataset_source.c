@@ -134,25 +134,20 @@ void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_
 /* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,
  * until the limit. */
 static void share_limit(size_t *quota, const size_t *count, size_t classes, size_t limit) {
-    bool some = true;
-    while (limit && some) {
-        some = false;
+    while (limit) {
         size_t open = 0, least = SIZE_MAX;
         for (size_t k = 0; k < classes; k++) {
             size_t left = count[k] - quota[k];
-            if (!left) continue;
-            open++;
-            if (left < least) least = left;
+            open += left > 0;
+            if (left && left < least) least = left;
         }
         if (!open) return;
         size_t each = limit / open < least ? limit / open : least;
+        if (!each) each = 1; /* the rest, one to the first ones */
         for (size_t k = 0; k < classes && limit; k++) {
-            /* without `each` the rest, one to the first ones */
-            size_t left = count[k] - quota[k], take = each ? each : 1;
-            if (!left) continue;
-            quota[k] += take;
-            limit -= take;
-            some = true;
+            if (count[k] == quota[k]) continue;
+            quota[k] += each;
+            limit -= each;
         }
     }
 }

@@ -372,11 +372,11 @@ static int number_images(listing *l, smoe_err *err) {
 
 /* ---- selecting ------------------------------------------------------------------------------- */
 
-/* Keeps the images with keep[i], in their order. */
-static void folder_keep(folder *f, const bool *keep) {
+/* Keeps the images of a place, in their order. */
+static void folder_keep(folder *f, size_t place) {
     size_t count = 0;
     for (size_t i = 0; i < f->images; i++) {
-        if (keep[i])
+        if (f->image[i].place == place)
             f->image[count++] = f->image[i];
         else
             smoe_folder_image_free(&f->image[i]);
@@ -387,20 +387,16 @@ static void folder_keep(folder *f, const bool *keep) {
 /* Drops the images that are not in the split in use. If some images have a split, those without one
  * may have been meant for it. */
 static void drop_others(listing *l) {
-    folder *f = l->folder;
-    SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
+    const folder *f = l->folder;
     const image *lost = NULL;
     size_t none = 0;
-    for (size_t i = 0; i < f->images; i++) {
-        keep[i] = f->image[i].place == l->used;
-        if (f->image[i].place != LOOSE || none++) continue;
-        lost = &f->image[i];
-    }
+    for (size_t i = 0; i < f->images; i++)
+        if (f->image[i].place == LOOSE && !none++) lost = &f->image[i];
     if (none)
         smoe_dataset_remark_on(l->set, "%zu image%s of no split %s left out: %s%s", none,
                                none > 1 ? "s" : "", none > 1 ? "are" : "is", lost->name,
                                none > 1 ? ", ..." : "");
-    folder_keep(f, keep);
+    folder_keep(l->folder, l->used);
 }
 
 /* Divides the images of train and keeps one part: train, or what is held out. That is round(n *
@@ -408,7 +404,6 @@ static void drop_others(listing *l) {
 static int split_train(listing *l, smoe_err *err) {
     const smoe_dataset *set = l->set;
     folder *f = l->folder;
-    SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
     SMOE_FREED size_t *member = smoe_alloc(f->images, sizeof *member);
     SMOE_FREED uint32_t *order = smoe_alloc(f->images, sizeof *order);
     for (size_t k = 0; k < set->named; k++) {
@@ -422,11 +417,9 @@ static int split_train(listing *l, smoe_err *err) {
         smoe_rng rng =
             smoe_rng_at(set->data.seed, SMOE_RNG_HOLDOUT, smoe_rng_name(set->class_name[k]), 0, 0);
         smoe_rng_permutation(&rng, order, n);
-        for (size_t i = 0; i < count; i++) keep[member[order[i]]] = true;
+        for (size_t i = 0; i < count; i++) f->image[member[order[i]]].place = NOWHERE;
     }
-    for (size_t i = 0; i < f->images; i++)
-        if (l->wanted == TRAIN) keep[i] = !keep[i];
-    folder_keep(f, keep);
+    folder_keep(f, l->wanted == TRAIN ? TRAIN : NOWHERE);
     if (f->images) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: data.holdout: too few images to hold some out",
                      set->path);
@@ -437,7 +430,8 @@ static void folder_limit(const smoe_dataset *set, folder *f) {
     SMOE_FREED uint32_t *label = smoe_alloc(f->images, sizeof *label);
     for (size_t i = 0; i < f->images; i++) label[i] = f->image[i].label;
     smoe_dataset_select(keep, label, f->images, set->named, set->data.limit);
-    folder_keep(f, keep);
+    for (size_t i = 0; i < f->images; i++) f->image[i].place = keep[i] ? TRAIN : NOWHERE;
+    folder_keep(f, TRAIN);
 }
 
 /* Gives the set the number and the labels of its images. */

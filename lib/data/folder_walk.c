@@ -161,12 +161,12 @@ static int check_place(listing *l, const smoe_member *member, const parts *p, sm
                   "a second set of splits, beside %s/ (expected SPLIT/CLASS/, as train/cat/, not "
                   "cat/train/)",
                   l->above[0] ? l->above : ".");
-        return smoe_folder_prefix(l->set, member->name, err);
+    } else {
+        if (!*spelled) *spelled = p->spelled;
+        if (*spelled == p->spelled) return 0;
+        smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/",
+                  smoe_folder_split[p->split], *spelled);
     }
-    if (!*spelled) *spelled = p->spelled;
-    if (*spelled == p->spelled) return 0;
-    smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/",
-              smoe_folder_split[p->split], *spelled);
     return smoe_folder_prefix(l->set, member->name, err);
 }
 

@@ -87,18 +87,15 @@ static void order_epoch(const smoe_loader *l, worker *w, uint64_t epoch) {
  * epoch. */
 static size_t choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
                             uint64_t *epoch) {
-    size_t B = l->options.batch_size, n = l->images, first = l->first, images = l->share;
+    size_t B = l->options.batch_size, at = (size_t)(t % l->per_epoch) * B + l->first;
+    size_t images = l->share, rest = l->images - at;
+    const uint32_t *order = l->order;
     *epoch = t / l->per_epoch;
-    if (!l->options.train) {
-        images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
-        for (size_t b = 0; b < images; b++) index[b] = l->order[t * B + b];
-    } else if (l->set->endless) {
-        for (size_t b = 0; b < l->share; b++) index[b] = t * B + first + b;
-    } else {
-        order_epoch(l, w, *epoch);
-        const uint32_t *order = w->order + (size_t)(t % l->per_epoch) * B + first;
-        for (size_t b = 0; b < l->share; b++) index[b] = order[b];
-    }
+    if (!l->options.train)
+        images = *epoch ? 0 : rest < B ? rest : B;
+    else if (!l->set->endless)
+        order_epoch(l, w, *epoch), order = w->order;
+    for (size_t b = 0; b < images; b++) index[b] = order ? order[at + b] : t * B + l->first + b;
     return images;
 }
 

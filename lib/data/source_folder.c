@@ -78,8 +78,7 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_
     if (a->size > SMOE_MOST_IMAGE_BYTES) {
         smoe_fail(err, SMOE_DATA, "%zu bytes, at most %d are accepted", a->size,
                   SMOE_MOST_IMAGE_BYTES);
-        smoe_folder_prefix(set, a->name, err);
-        return NULL;
+        return smoe_folder_prefix(set, a->name, err), NULL;
     }
     int fd = a->tar ? f->tar_fd[a->tar - 1] : -1;
     SMOE_FREED char *path = a->tar ? NULL : smoe_text_format("%s/%s", set->path, a->name);

@@ -65,7 +65,7 @@ typedef struct store {
 } store;
 
 static void store_free(store *s) {
-    for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
+    smoe_texts_free(s->shard, s->shards);
     for (size_t i = 0; s->fd && i < s->shards; i++)
         if (s->fd[i] >= 0) close(s->fd[i]);
     free(s->fd);
@@ -75,7 +75,6 @@ static void store_free(store *s) {
     smoe_classlist_free(&s->list);
     smoe_labels_free(s->labels);
     free(s->field);
-    free(s->shard);
     free(s->sample);
 }
 
@@ -136,27 +135,26 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
                          "data.holdout: %zu of %zu shard%s held out, none left to train%s", held,
                          s->shards, SMOE_S(s->shards),
                          s->shards == 1 ? ": divide the images over two tars or more" : "");
-    for (size_t i = s->shards - held; train && i < s->shards; i++) free(s->shard[i]);
-    for (size_t i = 0; !train && i < s->shards - held; i++) free(s->shard[i]);
-    if (!train) memmove(s->shard, s->shard + s->shards - held, held * sizeof *s->shard);
-    s->shards = train ? s->shards - held : held;
+    size_t all = s->shards;
+    s->shards = 0;
+    for (size_t i = 0; i < all; i++)
+        if (train == (i < all - held))
+            s->shard[s->shards++] = s->shard[i];
+        else
+            free(s->shard[i]);
     return 0;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* Names the sample in a message. Returns -1. */
+static int at_sample(const store *s, const sample *x, smoe_err *err) {
+    return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
 static int read_place(const store *s, uint8_t **bytes, size_t shard, uint64_t at, size_t size,
                       smoe_err *err) {
     return smoe_place_read(bytes, s->fd[shard], s->shard[shard], at, size, err);
-}
-
-/* ---- samples --------------------------------------------------------------------------------- */
-
-/* Handles a sample that cannot be used: it is counted, or reading stops. err has the reason without
- * the place. */
-static int webdataset_refuse(store *s, const sample *x, smoe_err *err) {
-    smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
-    if (!s->skip || err->code != SMOE_DATA) return -1;
-    if (s->set) smoe_dataset_leave_out(s->set, err); /* else another split reports it */
-    return 0;
 }
 
 /* A text of a caption, borrowed. */
@@ -194,14 +192,6 @@ static words field_of(const json_t *object, const char *field, size_t which, siz
     return found;
 }
 
-static int no_text(const store *s, const json_t *object, const json_error_t *bad, smoe_err *err) {
-    char shown[2 * sizeof bad->text];
-    if (!object)
-        return smoe_fail(err, SMOE_DATA, "json: %s",
-                         smoe_text_shown(bad->text, shown, sizeof shown));
-    return smoe_fail(err, SMOE_DATA, "json: no text in its field %s", s->field);
-}
-
 /* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
  * takes any bytes. */
 static int read_caption(const store *s, const sample *x, smoe_caption_choice *choice, char *buf,
@@ -218,7 +208,8 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
         if (drawn || !found.text) break;
         choice->which = choice->count > 1 ? smoe_rng_below(choice->draw, choice->count) : 0;
     }
-    if (!found.text) return no_text(s, object, &bad, err);
+    if (s->field && !object) return smoe_fail(err, SMOE_DATA, "json: %s", bad.text);
+    if (!found.text) return smoe_fail(err, SMOE_DATA, "json: no text in its field %s", s->field);
     if (found.length > size - 1) found.length = size - 1;
     memcpy(buf, found.text, found.length);
     buf[found.length] = '\0';
@@ -274,8 +265,10 @@ static int end_sample(store *s, smoe_err *err) {
     if (s->labels) webdataset_look_up(s);
     smoe_text_set(&s->image_name, NULL);
     if (complaint(s, &mine)) {
-        int status = webdataset_refuse(s, &s->open, &mine);
+        int status = at_sample(s, &s->open, &mine);
+        if (s->skip && mine.code == SMOE_DATA) status = 0;
         if (status && err) *err = mine;
+        if (!status && s->set) smoe_dataset_leave_out(s->set, &mine); /* else another split does */
         smoe_text_set(&s->open.key, NULL);
         s->list.count = s->open.class_at;
         return status;
@@ -302,17 +295,14 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
         (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
     } else {
         json_error_t bad;
-        char shown[2 * sizeof bad.text];
-        json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, &bad);
+        json_auto_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, &bad);
         const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
         if (value)
             (void)!smoe_classlist_json(&s->list, value, why);
         else if (object)
             smoe_fail(why, SMOE_DATA, "no %s", s->label_field);
         else
-            smoe_fail(why, SMOE_DATA, "line %d: %s", bad.line,
-                      smoe_text_shown(bad.text, shown, sizeof shown));
-        json_decref(object);
+            smoe_fail(why, SMOE_DATA, "line %d: %s", bad.line, bad.text);
     }
     return 0;
 }
@@ -444,7 +434,7 @@ static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop,
     SMOE_FREED uint8_t *bytes = NULL;
     if (read_place(s, &bytes, x->shard, x->image, size, err) ||
         smoe_decode_fit(out, &set->data, bytes, size, crop, work, header, err))
-        return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
+        return at_sample(s, x, err);
     return 0;
 }
 
@@ -452,8 +442,7 @@ static int webdataset_caption(const smoe_dataset *set, uint64_t i, smoe_caption_
                               char *buf, size_t size, smoe_err *err) {
     const store *s = set->store;
     const sample *x = &s->sample[i];
-    if (!read_caption(s, x, choice, buf, size, err)) return 0;
-    return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
+    return read_caption(s, x, choice, buf, size, err) ? at_sample(s, x, err) : 0;
 }
 
 static uint64_t webdataset_contents(const smoe_dataset *set, uint64_t i) {
