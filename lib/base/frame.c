@@ -46,28 +46,19 @@ static void frame_refuse(smoe_frame *frame, const char *problem, const char *col
     snprintf(frame->wrong, sizeof frame->wrong, "%s '%s'", problem, column);
 }
 
-/* Makes room for a row, or for the next cell of the first one. */
-static void make_room(smoe_frame *frame) {
-    size_t used = frame->rows * frame->columns + frame->cells, more = frame->room;
-    while (more < used + frame->columns + 1) more = more ? 2 * more : 64;
-    if (more > frame->room)
-        frame->datum = smoe_alloc_more(frame->datum, more, sizeof *frame->datum);
-    frame->room = more;
-}
-
 /* The place of the next cell of a row; NULL if it cannot have this column. */
 static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
     const char *name = column->name ? column->name : column->heading;
     assert(name);
     if (frame->failed) return NULL;
     if (!frame->given && !frame->rows && frame->cells == frame->columns) add_column(frame, column);
-    make_room(frame);
-    size_t c = frame->cells++;
+    size_t c = frame->cells++, used = frame->rows * frame->columns + c;
+    frame->datum = smoe_alloc_next(frame->datum, used, sizeof *frame->datum);
     if (c >= frame->columns || strcmp(frame->column[c].name, name) != 0)
         frame_refuse(frame, "a row has a cell for no column,", name);
     else if (frame->column[c].words != column->words)
         frame_refuse(frame, column->words ? "a row has text for" : "a row has no text for", name);
-    return frame->failed ? NULL : &frame->datum[frame->rows * frame->columns + c];
+    return frame->failed ? NULL : &frame->datum[used];
 }
 
 smoe_column smoe_column_said(const smoe_column *given) {

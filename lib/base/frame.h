@@ -58,7 +58,6 @@ typedef struct smoe_frame {
     bool given;        /* the columns, before the first row */
     unsigned where;    /* of columns that say nothing; 0: everywhere */
     smoe_datum *datum; /* [rows,columns] */
-    size_t room;       /* cells there is memory for */
     size_t cells;      /* of the row that is being added cell by cell */
     size_t keys;       /* the first columns that tell rows apart, repeated where a printed table is
                           broken; 0 counts as 1 */

@@ -33,10 +33,7 @@ smoe_module_found smoe_module_load(const char *name, const char *entry, bool glo
     }
     if (i == count) return SMOE_MODULE_MISSING;
     void *module = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
-    if (!module) {
-        smoe_fail(err, SMOE_RUNTIME, "%s", dlerror());
-        return SMOE_MODULE_BROKEN;
-    }
+    if (!module) return smoe_fail(err, SMOE_RUNTIME, "%s", dlerror()), SMOE_MODULE_BROKEN;
     *(void **)function = dlsym(module, entry);
     if (*function) return SMOE_MODULE_HERE;
     smoe_fail(err, SMOE_RUNTIME, "%s: not a module of smoe", path);

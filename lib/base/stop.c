@@ -1,27 +1,21 @@
 /* Signal handlers; see stop.h. */
 #include "base/stop.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
-#include <time.h>
 #include <unistd.h>
 
 /* The only state that a signal handler can reach. */
 static volatile sig_atomic_t stop, save;
-static volatile time_t asked; /* seconds of the clock at the first request */
+static volatile double asked; /* smoe_now() at the first request */
 static const char *volatile words;
-
-static time_t seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
 
 /* Whether a further signal is the first request again: a terminal that is closed sends several
  * SIGHUP, and Slurm at a time limit several SIGTERM, itself and by srun. */
 static bool repeats(int number) {
     enum { WINDOW = 3 };
-    return number == SIGHUP || (number == SIGTERM && seconds() - asked < WINDOW);
+    return number == SIGHUP || (number == SIGTERM && smoe_now() - asked < WINDOW);
 }
 
 static void end_by(int number) {
@@ -35,7 +29,7 @@ static void end_by(int number) {
 /* The first signal: finish the step and write a checkpoint. The second: end at once. */
 static void stop_on_signal(int number) {
     if (!stop) {
-        asked = seconds();
+        asked = smoe_now();
         stop = 1;
     } else if (!repeats(number)) {
         end_by(number);
