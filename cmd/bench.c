@@ -9,39 +9,30 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Shares of a limit; NAN of a pass that was not measured. */
+typedef struct shares {
+    double gemm, fma;
+    double unit; /* of the time, what the products alone would take at the speed of their units */
+    double layers_fma, layers_unit; /* the same of a training step without the optimiser */
+    double memory;                  /* of the optimiser */
+} shares;
+
 /* Numbers are those of the best round, or medians of the rounds. */
-static double time_of(const smoe_bench_time *time, bool median) {
-    return median ? time->median : time->min;
-}
-static const smoe_machine *machine_of(const smoe_bench *b, bool median) {
-    return median ? &b->median : &b->best;
+static shares shares_of(const smoe_bench *b, const smoe_bench_pass *x, bool median) {
+    const smoe_machine *m = median ? &b->median : &b->best;
+    const smoe_bench_time *update = &x->part[SMOE_PART_optimizer];
+    double whole = median ? x->whole.median : x->whole.min;
+    double layers = median ? x->layers.median : x->layers.min;
+    double flops = x->flops - x->part_flops[SMOE_PART_optimizer];
+    return (shares){.gemm = x->flops / 1e9 / whole / m->gemm_gflops,
+                    .fma = x->flops / 1e9 / whole / m->fma_gflops,
+                    .unit = smoe_bench_products(x, m, true) / whole,
+                    .layers_fma = flops / 1e9 / layers / m->fma_gflops,
+                    .layers_unit = smoe_bench_products(x, m, false) / layers,
+                    .memory = x->part_bytes[SMOE_PART_optimizer] /
+                              (median ? update->median : update->min) / m->memory_bandwidth};
 }
 
-/* Shares of a limit; NAN of a pass that was not measured. */
-static double of_gemm(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
-    return pass->flops / 1e9 / time_of(&pass->whole, median) / machine_of(b, median)->gemm_gflops;
-}
-static double of_fma(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
-    return pass->flops / 1e9 / time_of(&pass->whole, median) / machine_of(b, median)->fma_gflops;
-}
-/* Of the time of a pass, what its products alone would take at the speed of their units. */
-static double of_units(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
-    return smoe_bench_products(pass, machine_of(b, median), true) / time_of(&pass->whole, median);
-}
-/* The training step without the optimiser. */
-static double layers_of_fma(const smoe_bench *b, bool median) {
-    double flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
-    return flops / 1e9 / time_of(&b->train.layers, median) / machine_of(b, median)->fma_gflops;
-}
-static double layers_of_units(const smoe_bench *b, bool median) {
-    return smoe_bench_products(&b->train, machine_of(b, median), false) /
-           time_of(&b->train.layers, median);
-}
-static double of_memory(const smoe_bench *b, bool median) {
-    const smoe_bench_pass *x = &b->train;
-    return x->part_bytes[SMOE_PART_optimizer] / time_of(&x->part[SMOE_PART_optimizer], median) /
-           machine_of(b, median)->memory_bandwidth;
-}
 /* What the shares of a pass are relative to. */
 static const char *units_of(const smoe_bench_pass *pass) {
     return smoe_bench_unit(pass, SMOE_PART_mlp);
@@ -72,8 +63,8 @@ static double work_share(const smoe_bench_pass *pass, int work) {
 /* The peaks of the machine, and shares of them by the passes and by training without the
  * optimiser. */
 static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
-    const smoe_machine *m = machine_of(b, median);
-    const smoe_bench_pass *train = &b->train, *infer = &b->infer;
+    const smoe_machine *m = median ? &b->median : &b->best;
+    const shares train = shares_of(b, &b->train, median), infer = shares_of(b, &b->infer, median);
     const struct {
         const char *key;
         double value;
@@ -85,19 +76,17 @@ static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
     const struct {
         const char *key;
         double train, infer, layers;
-    } shares[] = {
-        {"gemm", of_gemm(b, train, median), of_gemm(b, infer, median), 0},
-        {"fma", of_fma(b, train, median), of_fma(b, infer, median), layers_of_fma(b, median)},
-        {"unit", of_units(b, train, median), of_units(b, infer, median),
-         layers_of_units(b, median)}};
+    } share[] = {{"gemm", train.gemm, infer.gemm, 0},
+                 {"fma", train.fma, infer.fma, train.layers_fma},
+                 {"unit", train.unit, infer.unit, train.layers_unit}};
     for (size_t i = 0; i < SMOE_COUNT(peaks); i++)
         smoe_cmd_number(result, peaks[i].value, "%s%s", median ? "median:" : "", peaks[i].key);
-    for (size_t i = 0; i < SMOE_COUNT(shares); i++) {
-        const char *key = shares[i].key, *suffix = median ? "_median" : "";
-        smoe_cmd_number(result, shares[i].train, "mfu_%s%s:train", key, suffix);
-        smoe_cmd_number(result, shares[i].infer, "mfu_%s%s:infer", key, suffix);
+    for (size_t i = 0; i < SMOE_COUNT(share); i++) {
+        const char *key = share[i].key, *suffix = median ? "_median" : "";
+        smoe_cmd_number(result, share[i].train, "mfu_%s%s:train", key, suffix);
+        smoe_cmd_number(result, share[i].infer, "mfu_%s%s:infer", key, suffix);
         if (i)
-            smoe_cmd_number(result, shares[i].layers, "mfu_%s%s:train_without_optimizer", key,
+            smoe_cmd_number(result, share[i].layers, "mfu_%s%s:train_without_optimizer", key,
                             suffix);
     }
 }
@@ -203,16 +192,16 @@ static void add_parts(smoe_result *result, const smoe_bench *b) {
 /* A pass as a line: time, rate, shares; best values, then medians. */
 static void add_pass(smoe_result *result, const smoe_bench *b, const smoe_bench_pass *pass,
                      const char *name, const char *unit) {
+    const shares best = shares_of(b, pass, false), usual = shares_of(b, pass, true);
     smoe_result_line(result, name,
                      "%.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, "
                      "%.0f%% of the %s",
                      pass->whole.min, unit, (double)b->batch / pass->whole.min,
-                     pass->flops / pass->whole.min / 1e9, 100 * of_gemm(b, pass, false),
-                     100 * of_units(b, pass, false), units_of(pass));
+                     pass->flops / pass->whole.min / 1e9, 100 * best.gemm, 100 * best.unit,
+                     units_of(pass));
     smoe_result_line(result, "",
                      "(medians: %.4f s, %.0f%%, %.0f%%; processor time at least %.4f s)",
-                     pass->whole.median, 100 * of_gemm(b, pass, true),
-                     100 * of_units(b, pass, true), pass->processor.min);
+                     pass->whole.median, 100 * usual.gemm, 100 * usual.unit, pass->processor.min);
 }
 
 /* What the threads do, over all parts of the model; medians. */
@@ -228,15 +217,15 @@ static void add_work(smoe_result *result, const smoe_bench *b) {
 }
 
 static void bench_add_lines(smoe_result *result, const smoe_bench *b) {
+    const shares best = shares_of(b, &b->train, false), usual = shares_of(b, &b->train, true);
     char a[32], c[32];
     if (trained(b)) {
         add_pass(result, b, &b->train, "training", "step");
         smoe_result_line(result, "",
                          "without the optimizer %.0f%% of the %s (medians: %.0f%%), the optimizer "
                          "%.0f%% of memory (%.0f%%)",
-                         100 * layers_of_units(b, false), units_of(&b->train),
-                         100 * layers_of_units(b, true), 100 * of_memory(b, false),
-                         100 * of_memory(b, true));
+                         100 * best.layers_unit, units_of(&b->train), 100 * usual.layers_unit,
+                         100 * best.memory, 100 * usual.memory);
     }
     add_pass(result, b, &b->infer, "inference", "batch");
     smoe_result_line(result, "peaks",
@@ -289,6 +278,7 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     json_auto_t *env = smoe_env_here(0, NULL);
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
     const bool train = trained(b);
+    const shares best = shares_of(b, &b->train, false), usual = shares_of(b, &b->train, true);
     smoe_result_line(result, NULL,
                      "smoe %s, %s, %d thread%s, %s. Shares are relative to the peak rates measured "
                      "between the rounds: best values, and medians in brackets.",
@@ -301,12 +291,12 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
     smoe_frame_cells(table, {"case", .text = name},
                      {"images", .number = b->batch, .format = "%.0f"});
     add_seconds(table, "training step, s", &b->train.whole);
-    add_share(table, "of multiply-adds, without the optimizer",
-              train ? layers_of_units(b, false) : NAN, layers_of_units(b, true));
-    add_share(table, "optimizer, of memory", train ? of_memory(b, false) : NAN, of_memory(b, true));
+    add_share(table, "of multiply-adds, without the optimizer", train ? best.layers_unit : NAN,
+              usual.layers_unit);
+    add_share(table, "optimizer, of memory", train ? best.memory : NAN, usual.memory);
     add_seconds(table, "inference, s", &b->infer.whole);
-    add_share(table, "of multiply-adds", of_units(b, &b->infer, false),
-              of_units(b, &b->infer, true));
+    add_share(table, "of multiply-adds", shares_of(b, &b->infer, false).unit,
+              shares_of(b, &b->infer, true).unit);
     smoe_frame_put(table, {"memory, peak and planned", .text = memory});
 }
 
@@ -323,15 +313,6 @@ static int bench_read_table(const char *path, char **text, size_t *length, smoe_
     free(*text);
     *text = NULL;
     return smoe_fail(err, SMOE_DATA, "%s: has no table written by --append", path);
-}
-
-static int check_table(const char *path, smoe_err *err) {
-    SMOE_FREED char *text = NULL;
-    size_t length;
-    return path && (smoe_cmd_writable(path, true, err) ||
-                    bench_read_table(path, &text, &length, err))
-               ? -1
-               : 0;
 }
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
@@ -351,13 +332,9 @@ static int bench_append(const char *path, const char *name, const smoe_bench *b,
     return smoe_file_write(path, whole, strlen(whole), err);
 }
 
-static void bench_show(void *progress, size_t done, size_t of) {
-    smoe_progress_count(progress, done, of, "passes");
-}
-
 static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                  const smoe_options *options, smoe_err *err) {
-    size_t classes, rounds = (size_t)options->rounds;
+    size_t classes, length, rounds = (size_t)options->rounds;
     const smoe_tensor *head = weights ? smoe_safetensors_find(weights, "head.weight") : NULL;
     if (rounds > SMOE_BENCH_MOST)
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
@@ -365,7 +342,10 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         classes = head->dim[0];
     else if (smoe_cmd_classes(spec, false, &classes, options->scan, err))
         return -1;
-    if (check_table(options->append, err)) return -1;
+    SMOE_FREED char *table = NULL;
+    if (options->append && (smoe_cmd_writable(options->append, true, err) ||
+                            bench_read_table(options->append, &table, &length, err)))
+        return -1;
     smoe_result out = {0};
     if (options->dry_run) {
         smoe_result_facts(&out, {"rounds", .number = rounds},
@@ -377,13 +357,13 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     if (!weights) smoe_heading_spec(&out, spec, options->scan);
     smoe_heading_print(&out, options);
     smoe_progress progress;
-    smoe_progress_open(&progress, options, NULL);
+    smoe_progress_open(&progress, options, "passes", NULL);
     const volatile sig_atomic_t *stop;
     if (smoe_cmd_catch(&stop, options->scan, err)) return -1;
     smoe_bench result;
-    int status =
-        smoe_bench_run(&result, spec, classes,
-                       &(smoe_bench_options){rounds, weights, bench_show, &progress, stop}, err);
+    int status = smoe_bench_run(
+        &result, spec, classes,
+        &(smoe_bench_options){rounds, weights, smoe_progress_count, &progress, stop}, err);
     smoe_progress_close(&progress);
     if (status) return -1;
     if (!weights && !*stop) result.data_s = smoe_bench_data(spec, options->scan);

@@ -60,11 +60,6 @@ smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out) {
                         .bold = smoe_cmd_color(options, out)};
 }
 
-void smoe_cmd_wrap(FILE *out, const char *text, size_t at) {
-    const smoe_paper paper = {.columns = smoe_cmd_screen(out).columns};
-    smoe_paper_wrap(out, text, at, &paper);
-}
-
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) {
     const smoe_paper paper = smoe_cmd_paper(options, stdout);
     smoe_stop_words(NULL);
@@ -214,10 +209,13 @@ int smoe_cmd_catch(const volatile sig_atomic_t **stop, smoe_scan *scan, smoe_err
     return 0;
 }
 
-bool smoe_cmd_missing_folder(const char *path) {
+bool smoe_cmd_names_spec(const char *path) {
     const char *end = strrchr(path, '.');
-    bool spec = end && (!strcmp(end, ".yaml") || !strcmp(end, ".yml"));
-    return !spec && !smoe_spec_is_input(path) && smoe_file_is_absent(path);
+    return smoe_spec_is_input(path) || (end && (!strcmp(end, ".yaml") || !strcmp(end, ".yml")));
+}
+
+bool smoe_cmd_missing_folder(const char *path) {
+    return !smoe_cmd_names_spec(path) && smoe_file_is_absent(path);
 }
 
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) {

@@ -40,10 +40,6 @@ smoe_screen smoe_cmd_screen(FILE *out);
 /* How wide `out` is, and whether headings are bold on it. */
 smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out);
 
-/* Text that begins at column `at` and goes on there, broken between words where the terminal ends;
- * and the end of the line. */
-void smoe_cmd_wrap(FILE *out, const char *text, size_t at);
-
 /* Prints the result on stdout, as text or with --json as JSON, and frees it. */
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -107,7 +103,9 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
 int smoe_cmd_catch(const volatile sig_atomic_t **stop, smoe_scan *scan,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether nothing is at a path whose name is not that of a spec: a run or a sweep is meant. */
+/* Whether a path has the name of a spec; whether it has not, and nothing is there: a run or a sweep
+ * is meant. */
+bool smoe_cmd_names_spec(const char *path);
 bool smoe_cmd_missing_folder(const char *path);
 
 /* Whether a file can be written at a path: in its folder, or in the nearest one that is there,

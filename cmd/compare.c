@@ -31,16 +31,6 @@ static void side_free(side *x) {
     smoe_curves_free(&x->curves);
 }
 
-/* The spec in the file of the model. */
-static int compare_read_spec(side *x, smoe_err *err) {
-    const char *text = smoe_safetensors_metadata(x->file, "smoe.spec");
-    json_error_t error;
-    x->spec = text ? json_loads(text, 0, &error) : json_object();
-    return x->spec ? 0
-                   : smoe_fail(err, SMOE_DATA, "%s: its spec is not valid JSON: %s",
-                               smoe_safetensors_path(x->file), error.text);
-}
-
 /* The environment and records of a run; missing files are left out. */
 static int read_run(side *x, smoe_err *err) {
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
@@ -57,9 +47,14 @@ static int read_run(side *x, smoe_err *err) {
 }
 
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
+    json_error_t error;
     x->arg = arg;
-    if (smoe_cmd_model(&x->file, arg, options->which, options, err) || compare_read_spec(x, err))
-        return -1;
+    if (smoe_cmd_model(&x->file, arg, options->which, options, err)) return -1;
+    const char *text = smoe_safetensors_metadata(x->file, "smoe.spec");
+    x->spec = text ? json_loads(text, 0, &error) : json_object();
+    if (!x->spec)
+        return smoe_fail(err, SMOE_DATA, "%s: its spec is not valid JSON: %s",
+                         smoe_safetensors_path(x->file), error.text);
     x->settings = json_deep_copy(x->spec);
     x->seed = json_number_value(json_object_get(x->spec, "seed"));
     json_object_del(x->settings, "seed");
@@ -286,11 +281,6 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
-/* Whether a metric says how far or how fast training was, and not what came of it. */
-static bool is_of_progress(const char *name) {
-    return smoe_record_of_clock(name) || !strcmp(name, smoe_metrics[SMOE_METRIC_EPOCH].name);
-}
-
 /* The last value of a metric in the run of a group with that seed; NAN: there is none. */
 static double last_value(const side *x, size_t count, size_t group, double seed, const char *name) {
     double value = NAN;
@@ -337,9 +327,12 @@ static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
     for (size_t i = 0; i < count; i++)
         while (!json_equal(x[i].settings, x[x[i].group].settings)) x[i].group++;
     for (size_t g = 1; g < count; g++)
-        for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++)
-            if (!is_of_progress(x[0].curves.curve[k].name))
-                compare_add_metric(frame, x, count, g, x[0].curves.curve[k].name);
+        for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++) {
+            const char *name = x[0].curves.curve[k].name;
+            /* what says how far or how fast training was, says not what came of it */
+            if (!smoe_record_of_clock(name) && strcmp(name, smoe_metrics[SMOE_METRIC_EPOCH].name))
+                compare_add_metric(frame, x, count, g, name);
+        }
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */

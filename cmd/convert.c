@@ -109,11 +109,8 @@ static char *configured_keys(char *spec) {
         if (!comment || !value || !strncmp(comment, "  # a guess", 11) ||
             !strncmp(comment, "  # of your", 11))
             continue;
-        char *longer = smoe_text_format("%s%s%s.%.*s=%.*s", keys, *keys ? ", " : "", section,
-                                        (int)(value - line - 2), line + 2,
-                                        (int)(comment - value - 2), value + 2);
-        free(keys);
-        keys = longer;
+        smoe_text_add(&keys, "%s%s.%.*s=%.*s", *keys ? ", " : "", section, (int)(value - line - 2),
+                      line + 2, (int)(comment - value - 2), value + 2);
     }
     return keys;
 }
@@ -197,15 +194,6 @@ static int prune_loaded(smoe_loaded *l, const smoe_spec *spec, size_t experts,
     return report_pruned(&pruned, l->model, options, err);
 }
 
-/* Without the overrides, which only say where images are from. */
-static int make_spec(smoe_spec *spec, const smoe_loaded *l, size_t experts, smoe_err *err) {
-    const char *text = smoe_safetensors_metadata(l->file, "smoe.spec");
-    if (!text)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: has no spec in its metadata, which --experts changes", l->path);
-    return smoe_prune_spec(spec, &l->spec, text, experts, err);
-}
-
 /* Experts are chosen on images of training, unless others are given: not on those of a test. */
 static int prune(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
@@ -224,8 +212,15 @@ static int prune(const smoe_options *options, smoe_err *err) {
     }
     if ((strcmp(options->experts, "mean") != 0 &&
          smoe_option_numbers(&experts, 1, NULL, "experts", options->experts, &counts, err)) ||
-        smoe_load_spec(&loaded, options->arg[0], &own, err) ||
-        make_spec(&spec, &loaded, (size_t)experts, err) || smoe_load_model(&loaded, err))
+        smoe_load_spec(&loaded, options->arg[0], &own, err))
+        return -1;
+    /* without the overrides, which only say where images are from */
+    const char *text = smoe_safetensors_metadata(loaded.file, "smoe.spec");
+    if (!text)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: has no spec in its metadata, which --experts changes", loaded.path);
+    if (smoe_prune_spec(&spec, &loaded.spec, text, (size_t)experts, err) ||
+        smoe_load_model(&loaded, err))
         return -1;
     return prune_loaded(&loaded, &spec, (size_t)experts, options, err);
 }

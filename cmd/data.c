@@ -55,15 +55,10 @@ static smoe_source guess(const char *path, smoe_scan *scan) {
     return source;
 }
 
-static bool is_spec(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return smoe_spec_is_input(path) || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
-}
-
 /* A spec, or a path with the keys of a spec that only has data. */
 static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *err) {
     const char *path = job->path;
-    if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
+    if (smoe_cmd_names_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
     if (!smoe_text_printable(path))
         return smoe_fail(err, SMOE_USAGE,
                          "%s: the path of data must be printable UTF-8 text; rename it, or give a "
@@ -182,12 +177,11 @@ static void find_near(data_job *job, const split *a, const split *b, const char 
     job->nears++;
 }
 
-/* Fills job->near: its splits among one another, and with those of `against` (NULL: none). */
+/* Fills job->near: its splits among one another, and with those of `against`, which may be none. */
 static void data_compare(data_job *job, const data_job *against) {
-    for (size_t i = 0; i < job->splits; i++)
-        for (size_t j = i + 1; j < job->splits; j++)
-            find_near(job, &job->split[i], &job->split[j], NULL);
-    for (size_t i = 0; against && i < against->splits; i++)
+    for (size_t j = 0; j < job->splits; j++)
+        for (size_t i = 0; i < j; i++) find_near(job, &job->split[i], &job->split[j], NULL);
+    for (size_t i = 0; i < against->splits; i++)
         for (size_t j = 0; j < job->splits; j++)
             find_near(job, &against->split[i], &job->split[j], against->path);
 }
@@ -221,20 +215,6 @@ static int data_print_list(FILE *out, const void *context, smoe_err *err) {
             job->path);
     for (size_t k = 0; k < job->splits; k++) print_excluded(out, job, &job->split[k]);
     return 0;
-}
-
-/* Whether there is something to write to exclude.txt: with --against, or if images are damaged. */
-static bool excludes(const data_job *job, const smoe_options *options) {
-    size_t damaged = 0;
-    for (size_t k = 0; k < job->splits; k++)
-        damaged += smoe_dataset_found(job->split[k].set)->damaged;
-    return options->against || damaged;
-}
-
-static int write_excluded(const data_job *job, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *path = smoe_text_format("%s/exclude.txt", options->out);
-    if (smoe_cmd_target(path, options, err)) return -1;
-    return smoe_file_print(path, data_print_list, job, err);
 }
 
 static void data_job_free(data_job *job) {
@@ -416,13 +396,6 @@ static void add_near(smoe_result *result, const data_job *job, const smoe_frame 
     }
 }
 
-static void add_others(smoe_result *result, const smoe_dataset *set) {
-    const smoe_others *others = &smoe_dataset_found(set)->others;
-    smoe_result *endings = smoe_result_object(result, "others");
-    for (size_t k = 0; k < others->endings; k++)
-        smoe_fact_number(endings, others->ending[k].text, others->ending[k].count, .plain = true);
-}
-
 /* One line per remark, with all splits that have it: one listing of files has several splits. */
 static void add_remarks(smoe_result *result, const data_job *job) {
     smoe_frame *table = smoe_result_records(result, "remarks");
@@ -442,31 +415,25 @@ static void add_remarks(smoe_result *result, const data_job *job) {
         }
 }
 
-static void add_left_out(smoe_result *result, const data_job *job, const smoe_frame *frame) {
-    for (size_t i = 0; i < frame->rows && i < SHOWN; i++)
-        smoe_result_line(result, NULL, "left out: %s", smoe_frame_text_at(frame, i, 1));
-    if (job->left_out > SHOWN)
-        smoe_result_line(result, NULL, "left out: ... and %zu more", job->left_out - SHOWN);
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* Beside the tables. */
 static int write_files(const data_job *job, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
-    bool drawn = false;
-    data_add_classes(smoe_result_frame(&tables, NULL, false), job, true);
-    near_frame(smoe_result_frame(&tables, NULL, false), job);
-    left_out_frame(smoe_result_frame(&tables, NULL, false), job);
-    if (smoe_result_csv(&tables, options->out, err) ||
-        smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
+    SMOE_FREED char *excluded = smoe_text_format("%s/exclude.txt", options->out);
+    bool drawn = false, excludes = options->against;
+    for (size_t k = 0; k < job->splits; k++)
+        excludes |= smoe_dataset_found(job->split[k].set)->damaged > 0;
+    if (smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err) ||
+        smoe_cmd_flush(err))
         return -1;
-    if (smoe_cmd_flush(err)) return -1;
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
-    if (excludes(job, options) && write_excluded(job, options, err)) return -1;
+    if (excludes && (smoe_cmd_target(excluded, options, err) ||
+                     smoe_file_print(excluded, data_print_list, job, err)))
+        return -1;
     SMOE_FREED char *files = smoe_text_format("contact.png contact.svg contact-images.png "
                                               "classes.csv near_duplicates.csv left_out.csv%s",
-                                              excludes(job, options) ? " exclude.txt" : "");
+                                              excludes ? " exclude.txt" : "");
     smoe_heading_files(options, options->out, files, NULL);
     return 0;
 }
@@ -476,6 +443,7 @@ static int write_files(const data_job *job, const smoe_options *options, smoe_er
 static int data_show(const data_job *job, const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
     const smoe_dataset *set = job->split[0].set;
+    const smoe_dataset_report *found = smoe_dataset_found(set);
     const char *source = smoe_sources[job->spec.data.source].name;
     smoe_result_facts(&result, {"path", .text = options->arg[0]}, {"source", .text = source},
                       {"image_size", .number = job->spec.data.image_size});
@@ -489,13 +457,20 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     data_add_classes(classes, job, options->verbose);
     near_frame(near, job);
     left_out_frame(left_out, job);
+    int status = options->out ? smoe_result_csv(&result, options->out, err) : 0;
     if (classes->hidden) smoe_result_line(&result, NULL, "-v shows all classes");
     add_pixels(&result, job);
     add_near(&result, job, near);
-    add_others(&result, set);
+    smoe_result *others = smoe_result_object(&result, "others");
+    for (size_t k = 0; k < found->others.endings; k++)
+        smoe_fact_number(others, found->others.ending[k].text, found->others.ending[k].count,
+                         .plain = true);
     add_remarks(&result, job);
-    add_left_out(&result, job, left_out);
-    if (smoe_cmd_emit(&result, options, err)) return -1;
+    for (size_t i = 0; i < left_out->rows && i < SHOWN; i++)
+        smoe_result_line(&result, NULL, "left out: %s", smoe_frame_text_at(left_out, i, 1));
+    if (job->left_out > SHOWN)
+        smoe_result_line(&result, NULL, "left out: ... and %zu more", job->left_out - SHOWN);
+    if (smoe_cmd_emit_anyway(&result, status, options, err)) return -1;
     return options->out ? write_files(job, options, err) : 0;
 }
 
@@ -533,7 +508,7 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
     if (data_look(&job, options->arg[0], options, err) ||
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
-    data_compare(&job, options->against ? &against : NULL);
+    data_compare(&job, &against);
     if (!options->suggest) return data_show(&job, options, err) ? -1 : verdict(&job, err);
     if (verdict(&job, err)) return -1; /* training would refuse the spec */
     return smoe_data_suggest(&job.split[0], &job.spec, job.path, options, err);

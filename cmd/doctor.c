@@ -40,24 +40,19 @@ static void doctor_line_of(const char *path, char *buf, size_t size) {
 
 /* ---- processor ------------------------------------------------------------------------------- */
 
-/* Processors' time that a container may use; 0: no limit. */
-static double quota(void) {
-    char line[128];
-    double part, period;
-    doctor_line_of("/sys/fs/cgroup/cpu.max", line, sizeof line);
-    return sscanf(line, "%lf %lf", &part, &period) == 2 && period > 0 ? part / period : 0;
-}
-
 static void look_at_processor(findings *f) {
     char line[128];
     json_auto_t *env = smoe_env_here(0, NULL);
     cpu_set_t allowed;
     int here = sched_getaffinity(0, sizeof allowed, &allowed) ? 0 : CPU_COUNT(&allowed);
     long all = sysconf(_SC_NPROCESSORS_ONLN);
-    double limit = quota(), load = 0;
+    double limit = 0, load = 0, part, period;
     const char *model = json_string_value(json_object_get(env, "cpu"));
     SMOE_FREED char *threads = NULL;
     doctor_find(f, "processor", NULL, "%s", model ? model : "unknown");
+    /* the processors' time that a container may use */
+    doctor_line_of("/sys/fs/cgroup/cpu.max", line, sizeof line);
+    if (sscanf(line, "%lf %lf", &part, &period) == 2 && period > 0) limit = part / period;
     if (limit > 0 && limit < smoe_threads())
         smoe_text_add(&threads, "a limit of %.3g processors is set (cpu.max): use -j %d", limit,
                       limit < 1 ? 1 : (int)limit);
@@ -138,14 +133,6 @@ static void look_at_memory(findings *f) {
                     "%s", line);
 }
 
-static const char *limit_text(rlim_t limit, const char *unit, char *buf, size_t size) {
-    if (limit == RLIM_INFINITY)
-        snprintf(buf, size, "unlimited");
-    else
-        smoe_text_si(buf, size, (double)limit, unit);
-    return buf;
-}
-
 static void look_at_limits(findings *f) {
     static const struct {
         const char *name;
@@ -161,10 +148,12 @@ static void look_at_limits(findings *f) {
     };
     for (size_t i = 0; i < SMOE_COUNT(limits); i++) {
         struct rlimit limit;
-        char text[32];
+        char text[32] = "unlimited";
         if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit)) continue;
+        if (limit.rlim_cur != RLIM_INFINITY)
+            smoe_text_si(text, sizeof text, (double)limit.rlim_cur, limits[i].unit);
         doctor_find(f, limits[i].name, limit.rlim_cur < limits[i].least ? limits[i].advice : NULL,
-                    "%s", limit_text(limit.rlim_cur, limits[i].unit, text, sizeof text));
+                    "%s", text);
     }
 }
 

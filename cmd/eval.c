@@ -39,7 +39,7 @@ static int eval_collect(void *user, const smoe_batch *batch, const real *logits,
                                    classes, batch->label[b]);
     }
     c->done += batch->images;
-    smoe_progress_count(c->progress, c->done, c->images, "images");
+    smoe_progress_count(c->progress, c->done, c->images);
     return 0;
 }
 
@@ -85,18 +85,6 @@ static void collector_join(collector *c, smoe_comm *comm) {
     if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
     if (c->labels) smoe_comm_join(comm, c->labels, c->images * sizeof *c->labels);
     if (c->prediction) smoe_comm_join(comm, c->prediction, c->images * sizeof *c->prediction);
-}
-
-static int write_array(const char *path, const char *dtype, const void *data, int ndim,
-                       const size_t *dim, smoe_err *err) {
-    return smoe_file_make_parents(path, err) ? -1
-                                             : smoe_npy_write(path, dtype, data, ndim, dim, err);
-}
-
-static int collector_write(const collector *c, const smoe_options *options, smoe_err *err) {
-    size_t dim[] = {c->images, c->classes};
-    if (c->logits && write_array(options->logits, "<f4", c->logits, 2, dim, err)) return -1;
-    return c->labels ? write_array(options->labels, "<i8", c->labels, 1, dim, err) : 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -264,7 +252,7 @@ static void eval_say_files(const smoe_options *options) {
 static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eval *eval,
                         const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
-    smoe_progress_open(&progress, options, NULL);
+    smoe_progress_open(&progress, options, "images", NULL);
     c->progress = &progress;
     smoe_routing_open(routing, l->model);
     int status = smoe_evaluate(
@@ -278,15 +266,6 @@ static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smo
     return status;
 }
 
-/* A request to stop leaves what has been evaluated before. */
-static int eval_fewshot(const smoe_fewshot *fewshot, const smoe_loaded *l,
-                        smoe_fewshot_score *score, const smoe_options *options, smoe_err *err) {
-    const volatile sig_atomic_t *stop;
-    return smoe_cmd_catch(&stop, NULL, err)
-               ? -1
-               : smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, stop, score, err);
-}
-
 static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(collector_free) collector c = {0};
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
@@ -298,14 +277,24 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     if (smoe_fewshot_open(&fewshot, &l->spec, options->scan, err) ||
         collector_open(&c, l, options, err) || eval_measure(&c, l, &routing, &eval, options, err))
         return -1; /* what c holds is freed by its scope: NOLINT(clang-analyzer-unix.Malloc) */
-    int status = fewshot ? eval_fewshot(fewshot, l, score, options, err) : 0;
+    const volatile sig_atomic_t *stop; /* a request to stop leaves what has been evaluated before */
+    if (fewshot && smoe_cmd_catch(&stop, NULL, err)) return -1;
+    int status =
+        fewshot ? smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, stop, score, err)
+                : 0;
     if (status && err->code != SMOE_STOPPED) return -1;
     if (options->comm->rank) return status; /* the others wait for what follows to succeed */
     const smoe_fewshot_score *measured = status ? NULL : score;
     if (c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
                                           c.prediction, c.images, err))
         return -1;
-    if (collector_write(&c, options, err) || write_scores(&c, l, options, err)) status = -1;
+    const size_t dim[] = {c.images, c.classes};
+    if ((c.logits && (smoe_file_make_parents(options->logits, err) ||
+                      smoe_npy_write(options->logits, "<f4", c.logits, 2, dim, err))) ||
+        (c.labels && (smoe_file_make_parents(options->labels, err) ||
+                      smoe_npy_write(options->labels, "<i8", c.labels, 1, dim, err))) ||
+        write_scores(&c, l, options, err))
+        status = -1;
     if (eval_report(l, &eval, &routing, measured, &c, status, options, err)) return -1;
     eval_say_files(options);
     return 0;

@@ -24,11 +24,17 @@ static const char *help_of(const smoe_option *entry, const smoe_command *command
     return entry->help;
 }
 
+/* Text that begins at column `at` and goes on there, broken between words where the terminal ends. */
+static void help_wrap(FILE *out, const char *text, size_t at) {
+    const smoe_paper paper = {.columns = smoe_cmd_screen(out).columns};
+    smoe_paper_wrap(out, text, at, &paper);
+}
+
 enum { NAME = 17, KEY_NAME = 34 }; /* columns for names of commands and routers, and of keys */
 
 static void list_entry(const char *name, const char *words, int width, FILE *out) {
     fprintf(out, "  %-*s  ", width, name);
-    smoe_cmd_wrap(out, words, (size_t)width + 4);
+    help_wrap(out, words, (size_t)width + 4);
 }
 
 static void list_options(const smoe_command *command, FILE *out) {
@@ -77,10 +83,10 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
         fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
     if (!strstr(command->arguments, "key=")) return;
     fputc('\n', out);
-    smoe_cmd_wrap(out,
-                  "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
-                  "train.steps=500 model.moe.experts=32",
-                  0);
+    help_wrap(out,
+              "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
+              "train.steps=500 model.moe.experts=32",
+              0);
 }
 
 /* ---- keys, routers and profiles -------------------------------------------------------------- */
@@ -97,7 +103,7 @@ static size_t list_keys(const char *word) {
             continue;
         }
         printf("%s\n  ", k->key);
-        smoe_cmd_wrap(stdout, k->help, 2);
+        help_wrap(stdout, k->help, 2);
         printf("  type     %s\n  default  %s\n  write    %s=%s\n",
                smoe_schema_type(k, type, sizeof type), k->preset, k->key,
                strcmp(k->preset, "variant's") ? k->preset : "N");
@@ -105,19 +111,13 @@ static size_t list_keys(const char *word) {
     return found;
 }
 
-static void list_routers(void) {
-    printf("\nRouters (smoe-routers(7)):\n");
-    for (size_t i = 0; i < SMOE_ROUTERS; i++)
-        list_entry(smoe_routers[i].name, smoe_routers[i].summary, NAME, stdout);
-}
-
 static bool help_router(const char *name) {
     const smoe_router_entry *router = smoe_router_find(name);
     if (!router) return false;
     printf("%s\n  ", router->name);
-    smoe_cmd_wrap(stdout, router->summary, 2);
+    help_wrap(stdout, router->summary, 2);
     printf("  write    model.moe.router=%s\n  keys     ", router->name);
-    smoe_cmd_wrap(stdout, router->keys, 11);
+    help_wrap(stdout, router->keys, 11);
     puts("  page     man smoe-routers");
     return true;
 }
@@ -129,7 +129,7 @@ static void help_profiles(void) {
         const smoe_profile_entry *entry = &smoe_profiles[i];
         if (!i || strcmp(entry->key, entry[-1].key)) printf("\n%s\n", entry->key);
         printf("  %-6s %-12s  ", entry->profile, entry->value);
-        smoe_cmd_wrap(stdout, entry->source, 23);
+        help_wrap(stdout, entry->source, 23);
     }
 }
 
@@ -146,25 +146,9 @@ static const paper_entry papers[] = {
 
 static void print_paper(const paper_entry *p) {
     printf("\n%s\n  ", p->where);
-    smoe_cmd_wrap(stdout, p->what, 2);
+    help_wrap(stdout, p->what, 2);
     if (p->command) printf("  $ %s\n", p->command);
     if (p->scale) printf("  $ %s\n", p->scale);
-}
-
-static void help_papers(void) {
-    puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
-         "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
-         "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
-         "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
-    for (size_t i = 0; i < SMOE_COUNT(papers); i++) print_paper(&papers[i]);
-}
-
-static bool help_key(const char *word) {
-    const char *key = smoe_spec_key_called(word);
-    if (!key) key = word;
-    size_t found = list_keys(key);
-    if (!strcmp(key, "model.moe.router")) list_routers();
-    return found;
 }
 
 /* ---- a word that is no name ------------------------------------------------------------------ */
@@ -228,30 +212,33 @@ static bool search(const char *word) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* A section of keys has a point behind its name where it is also a command. */
-static bool is_section(const char *name) {
-    return !strcmp(name, "data") || !strcmp(name, "train") || !strcmp(name, "eval") ||
-           !strcmp(name, "sweep");
-}
-
 int cmd_help(const smoe_options *options, smoe_err *err) {
     const char *word = options->args ? options->arg[0] : NULL, *here;
     const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
     char section[64] = "";
     if (word && strlen(word) < sizeof section) strcpy(section, word);
     if (*section && section[strlen(section) - 1] == '.') section[strlen(section) - 1] = '\0';
+    const char *key = smoe_spec_key_called(section);
     if (!word || command) {
         smoe_options_help(command, stdout);
-        if (command && is_section(command->name))
+        /* a section of keys has a point behind its name where it is also a command */
+        if (command && smoe_text_has_word("data train eval sweep", ' ', command->name))
             printf("`smoe help %s.` lists the keys of the section %s.\n", command->name,
                    command->name);
     } else if (!strcmp(word, "profiles"))
         help_profiles();
-    else if (!strcmp(word, "papers"))
-        help_papers();
-    else if (help_router(word) || help_key(section))
-        return 0;
-    else if ((here = smoe_spec_elsewhere(word)))
+    else if (!strcmp(word, "papers")) {
+        puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
+             "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
+             "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
+             "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
+        for (size_t i = 0; i < SMOE_COUNT(papers); i++) print_paper(&papers[i]);
+    } else if (help_router(word) || list_keys(key ? key : section)) {
+        if (!key || strcmp(key, "model.moe.router") != 0) return 0;
+        printf("\nRouters (smoe-routers(7)):\n");
+        for (size_t i = 0; i < SMOE_ROUTERS; i++)
+            list_entry(smoe_routers[i].name, smoe_routers[i].summary, NAME, stdout);
+    } else if ((here = smoe_spec_elsewhere(word)))
         printf("%s\n  %s\n", word, here);
     else if (strlen(word) < 3 || !search(word)) {
         smoe_fail(err, SMOE_USAGE, "'%s' is not a command, a key or a router", word);
@@ -290,16 +277,6 @@ static void option_words(const smoe_command *command) {
     }
 }
 
-/* One `case` arm per option that lists its alternatives. */
-static void choice_arms(void) {
-    for (size_t i = 0; i < smoe_option_count; i++) {
-        const smoe_option *entry = &smoe_option_table[i];
-        char words[80] = "";
-        if (entry->choices && words_of(entry->choices, words, sizeof words))
-            printf("    --%s) words='%s' ;;\n", entry->name, words);
-    }
-}
-
 /* Values of KEY=. In bash the text after '=' is a separate word, in zsh it is not. */
 static void bash_values(void) {
     char words[256];
@@ -328,7 +305,12 @@ static void bash_function(void) {
           "    case \"$cur\" in *=*) _smoe_value \"$cur\"; return ;; esac\n"
           "    case \"$prev\" in\n",
           stdout);
-    choice_arms();
+    for (size_t i = 0; i < smoe_option_count; i++) { /* an arm per option that lists alternatives */
+        const smoe_option *entry = &smoe_option_table[i];
+        char words[80] = "";
+        if (entry->choices && words_of(entry->choices, words, sizeof words))
+            printf("    --%s) words='%s' ;;\n", entry->name, words);
+    }
     fputs("    --which) words='latest best'\n"
           "        for run in \"${COMP_WORDS[@]}\"; do\n"
           "            for step in \"$run\"/ckpt/step_*; do\n"

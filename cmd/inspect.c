@@ -80,14 +80,6 @@ static void inspect_choose_images(inspected *x, const smoe_dataset *set,
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-/* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
-static char *metrics_of(const char *checkpoint) {
-    SMOE_FREED char *step = smoe_file_folder(checkpoint), *ckpt = smoe_file_folder(step);
-    SMOE_FREED char *run = smoe_file_folder(ckpt);
-    bool there = !strcmp(basename(ckpt), "ckpt") && smoe_file_holds(run, "metrics.jsonl");
-    return there ? smoe_text_format("%s/metrics.jsonl", run) : NULL;
-}
-
 static int inspect_find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
     x->label = smoe_alloc_text(arg);
     for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
@@ -99,12 +91,12 @@ static int inspect_find(inspected *x, const char *arg, const smoe_options *optio
     if (smoe_load_spec(&x->loaded, arg, options, err) ||
         smoe_dataset_outside(&x->loaded.spec, options->out, err))
         return -1;
-    x->metrics = metrics_of(x->loaded.path);
+    /* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there */
+    SMOE_FREED char *step = smoe_file_folder(x->loaded.path), *ckpt = smoe_file_folder(step);
+    SMOE_FREED char *run = smoe_file_folder(ckpt);
+    if (!strcmp(basename(ckpt), "ckpt") && smoe_file_holds(run, "metrics.jsonl"))
+        x->metrics = smoe_text_format("%s/metrics.jsonl", run);
     return 0;
-}
-
-static void count(void *user, size_t done, size_t images) {
-    smoe_progress_count(user, done, images, "images");
 }
 
 /* Checks that every MoE layer has the requested slots or, for choice routers, experts. */
@@ -129,7 +121,7 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = x->loaded;
     smoe_loaded *l = &loaded;
     x->loaded = (smoe_loaded){0};
-    smoe_progress_open(&progress, options, NULL);
+    smoe_progress_open(&progress, options, "images", NULL);
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
     json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
@@ -148,7 +140,7 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
                                     .random_routers = options->random_routers,
                                     .exchange_experts = options->exchange_experts,
                                     .comm = options->comm,
-                                    .progress = count,
+                                    .progress = smoe_progress_count,
                                     .progress_user = &progress,
                                     .stop = job->stop};
     int status = smoe_inspect_run(&x->inspection, &subject, err);
@@ -158,26 +150,6 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-/* Checks for mistakes that are reported before the work and not after it. */
-static int check_targets(const inspect_job *job, smoe_err *err) {
-    if (smoe_cmd_target(job->options->dump_routing, job->options, err)) return -1;
-    for (size_t i = 0; i < job->frames; i++) {
-        SMOE_FREED char *file = smoe_text_format("%s.csv", job->frame[i].name);
-        if (smoe_cmd_targets(file, job->options, err)) return -1;
-    }
-    return smoe_cmd_targets("report.html", job->options, err);
-}
-
-/* A table without rows has no file; the file of an earlier inspection is removed. */
-static int write_tables(const inspect_job *job, smoe_err *err) {
-    for (size_t i = 0; i < job->frames; i++) {
-        const smoe_frame *frame = &job->frame[i];
-        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", job->options->out, frame->name);
-        if (frame->rows ? smoe_frame_csv(frame, path, err) : smoe_file_remove(path, err)) return -1;
-    }
-    return 0;
-}
 
 /* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const inspect_job *job, const smoe_sample *samples, size_t count,
@@ -354,7 +326,13 @@ static int inspect_write(const inspect_job *job, smoe_err *err) {
         (smoe_file_make_parents(options->dump_routing, err) ||
          smoe_inspect_dump(job->run->inspection, options->dump_routing, err)))
         return -1;
-    return options->out ? write_tables(job, err) : 0;
+    /* a table without rows has no file; the file of an earlier inspection is removed */
+    for (size_t i = 0; options->out && i < job->frames; i++) {
+        const smoe_frame *frame = &job->frame[i];
+        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", options->out, frame->name);
+        if (frame->rows ? smoe_frame_csv(frame, path, err) : smoe_file_remove(path, err)) return -1;
+    }
+    return 0;
 }
 
 static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
@@ -393,14 +371,6 @@ static int inspect_check_arguments(const inspect_job *job, smoe_err *err) {
     return 0;
 }
 
-static void say_written(const inspect_job *job) {
-    size_t written = 0;
-    char many[64];
-    for (size_t i = 0; i < job->frames; i++) written += job->frame[i].rows > 0;
-    snprintf(many, sizeof many, "%zu tables with their figures", written);
-    smoe_heading_files(job->options, job->options->out, "report.html overlays", many);
-}
-
 /* After a request to stop, the runs that are done are shown; after another failure none is. */
 static int inspect_all(inspect_job *job, smoe_err *err) {
     int status = 0;
@@ -423,7 +393,14 @@ static int inspect(inspect_job *job, smoe_err *err) {
     smoe_frames_open(&job->frame, &job->frames);
     job->all = smoe_frames_find(job->frame, job->frames, "runs");
     job->routing = smoe_frames_find(job->frame, job->frames, "routing");
-    if (smoe_cmd_hold(options, err) || check_targets(job, err)) return -1;
+    /* mistakes that are reported before the work and not after it */
+    if (smoe_cmd_hold(options, err) || smoe_cmd_target(options->dump_routing, options, err) ||
+        smoe_cmd_targets("report.html", options, err))
+        return -1;
+    for (size_t i = 0; i < job->frames; i++) {
+        SMOE_FREED char *file = smoe_text_format("%s.csv", job->frame[i].name);
+        if (smoe_cmd_targets(file, options, err)) return -1;
+    }
     int status = inspect_all(job, err);
     if (status && !job->done) return -1;
     if (options->comm->rank) return status;
@@ -438,7 +415,12 @@ static int inspect(inspect_job *job, smoe_err *err) {
         smoe_result_line(&lines, "files", "%s", options->dump_routing);
         smoe_heading_print(&lines, options);
     }
-    if (options->out) say_written(job);
+    if (!options->out) return 0;
+    size_t tables = 0;
+    char many[64];
+    for (size_t i = 0; i < job->frames; i++) tables += job->frame[i].rows > 0;
+    snprintf(many, sizeof many, "%zu tables with their figures", tables);
+    smoe_heading_files(options, options->out, "report.html overlays", many);
     return 0;
 }
 

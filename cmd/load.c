@@ -55,18 +55,10 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                    "%s has no spec. Its tensors imply the one above: write it to a file, "
                    "complete it, and run:",
                    l->path);
-    for (size_t i = 1; all && i < (image ? 2 : options->args); i++) {
-        char *longer = smoe_text_format("%s %s", args, options->arg[i]);
-        free(args);
-        args = longer;
-    }
+    for (size_t i = 1; all && i < (image ? 2 : options->args); i++)
+        smoe_text_add(&args, " %s", options->arg[i]);
     return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s%s --spec SPEC.yaml", name, args,
                           options->onnx ? " --onnx" : "");
-}
-
-static void say_implied(const smoe_loaded *l) {
-    SMOE_FREED char *text = smoe_implied_remark(&l->spec, l->file);
-    if (text) smoe_cmd_print(stderr, "%s\n", text);
 }
 
 /* With another share held out, or with another seed, others were trained on. */
@@ -109,15 +101,11 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (!options->spec && check_overrides(options, err)) return -1;
     smoe_cmd_unverified(l->file, options);
     if (options->spec && smoe_implied_check(&l->spec, l->file, true, err)) return -1;
-    if (options->spec && !options->quiet) say_implied(l);
+    SMOE_FREED char *implied =
+        options->spec && !l->quiet ? smoe_implied_remark(&l->spec, l->file) : NULL;
+    if (implied) smoe_cmd_print(stderr, "%s\n", implied);
     if (!options->spec) say_trained_on(l, &carried);
     return 0;
-}
-
-static void remark_resized(const smoe_loaded *l) {
-    SMOE_FREED char *text =
-        l->quiet ? NULL : smoe_init_map_resized(smoe_model_params(l->model), l->file);
-    if (text) smoe_cmd_print(stderr, "%s: %s\n", l->path, text);
 }
 
 void smoe_load_remarks(const smoe_loaded *l) {
@@ -134,7 +122,9 @@ int smoe_load_model(smoe_loaded *l, smoe_err *err) {
     l->batch = smoe_moe_eval_batch(&l->spec, smoe_dataset_images(l->set));
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;
     if (smoe_params_map(smoe_model_params(l->model), l->file, err)) return -1;
-    remark_resized(l);
+    SMOE_FREED char *resized =
+        l->quiet ? NULL : smoe_init_map_resized(smoe_model_params(l->model), l->file);
+    if (resized) smoe_cmd_print(stderr, "%s: %s\n", l->path, resized);
     return smoe_model_reserve(l->model, l->batch, false, err);
 }
 

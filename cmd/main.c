@@ -171,7 +171,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
         smoe_alone(&options, err))
         return -1;
-    smoe_progress_open(&scans, &options, NULL);
+    smoe_progress_open(&scans, &options, NULL, NULL);
     options.scan = &scans.scan;
     say_if_ended(command);
     return runs[command - smoe_commands](&options, err);
@@ -239,21 +239,15 @@ static void hold_standard_files(void) {
 }
 
 /* Weights are used directly from their file. If the file is truncated meanwhile, or its disk fails,
- * the program cannot continue. */
-static void on_lost_page(int number) {
-    static const char text[] = "smoe: a mapped file was truncated, or its disk failed\n";
-    (void)number;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(SMOE_DATA);
-}
-
-/* A library that gets no memory may call abort(), as BLIS does when it starts. */
-static void on_abort(int number) {
-    static const char text[] =
+ * the program cannot continue. And a library that gets no memory may call abort(), as BLIS does
+ * when it starts. */
+static void on_lost(int number) {
+    static const char page[] = "smoe: a mapped file was truncated, or its disk failed\n";
+    static const char other[] =
         "smoe: a library ended the program: not enough memory, or a bug in the library\n";
-    (void)number;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(SMOE_RUNTIME);
+    bool lost = number == SIGBUS;
+    (void)!write(STDERR_FILENO, lost ? page : other, (lost ? sizeof page : sizeof other) - 1);
+    _exit(lost ? SMOE_DATA : SMOE_RUNTIME);
 }
 
 static void settle_signals(void) {
@@ -262,8 +256,8 @@ static void settle_signals(void) {
     signal(SIGXFSZ, SIG_IGN);
     /* A closed standard error does not stop a training. */
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGBUS, on_lost_page);
-    signal(SIGABRT, on_abort);
+    signal(SIGBUS, on_lost);
+    signal(SIGABRT, on_lost);
     smoe_stop_clean();
     signal(SIGUSR1, SIG_IGN); /* a request for a checkpoint, where there is nothing to save */
 }

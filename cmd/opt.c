@@ -24,16 +24,13 @@ const size_t smoe_command_count = SMOE_COUNT(smoe_commands);
 
 enum { OPTIONS = SMOE_OPTIONS, CODE = 256 };
 
-/* help and version use neither a spec nor a model, so most options would have no meaning for
- * them. */
-static bool speaks_of_itself(const smoe_command *command) {
-    return !strcmp(command->name, "help") || !strcmp(command->name, "version");
-}
-
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {
     if (option->scope == SMOE_OPT_ALL) return true;
     if (!command) return option->scope == SMOE_OPT_PROGRAM;
-    if (option->scope == SMOE_OPT_COMMANDS && !speaks_of_itself(command)) return true;
+    /* help and version use neither a spec nor a model, so most options would have no meaning for
+     * them */
+    bool itself = !strcmp(command->name, "help") || !strcmp(command->name, "version");
+    if (option->scope == SMOE_OPT_COMMANDS && !itself) return true;
     return smoe_text_has_word(option->commands, ' ', command->name);
 }
 

@@ -9,13 +9,14 @@ void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool fol
 
 /* The arguments beside one another, as env.json has them. */
 static char *command_of(const json_t *env) {
-    char *line = NULL;
-    size_t size = 0, i;
-    FILE *out = smoe_alloc_stream(&line, &size);
+    char *line = smoe_alloc_text("");
+    size_t i;
     json_t *word;
-    json_array_foreach(json_object_get(env, "argv"), i, word)
-        fprintf(out, "%s%s", i ? " " : "", json_string_value(word) ? json_string_value(word) : "");
-    return smoe_alloc_stream_close(out, &line);
+    json_array_foreach(json_object_get(env, "argv"), i, word) {
+        const char *text = json_string_value(word);
+        smoe_text_add(&line, "%s%s", i ? " " : "", text ? text : "");
+    }
+    return line;
 }
 
 static const char *origin_text_of(const json_t *env, const char *name) {

@@ -8,6 +8,7 @@ enum { TOP = 5 };
 
 /* The model, with room for one image. */
 typedef struct predictor {
+    smoe_alloc_pool memory;
     char *path;
     smoe_model *model;
     float *pixels, *logits, *p;
@@ -18,7 +19,7 @@ typedef struct predictor {
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded l = {0};
     if (smoe_load_spec(&l, options->arg[0], options, err)) return -1;
-    x->path = smoe_alloc_text(l.path);
+    x->path = smoe_alloc_text_in(&x->memory, l.path);
     if (smoe_model_of(&x->model, &l.spec, &l.file, err)) return -1;
     if (smoe_model_pairs(x->model))
         return smoe_fail(err, SMOE_USAGE,
@@ -28,20 +29,17 @@ static int predictor_open(predictor *x, const smoe_options *options, smoe_err *e
     size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
     x->top = options->top ? (size_t)options->top : TOP;
     if (x->top > N) x->top = N;
-    x->pixels = smoe_alloc(smoe_model_channels(x->model) * size * size, sizeof *x->pixels);
-    x->logits = smoe_alloc(N, sizeof *x->logits);
-    x->p = smoe_alloc(N, sizeof *x->p);
-    x->order = smoe_alloc(N, sizeof *x->order);
+    size *= size * smoe_model_channels(x->model);
+    x->pixels = smoe_alloc_in(&x->memory, size, sizeof *x->pixels);
+    x->logits = smoe_alloc_in(&x->memory, N, sizeof *x->logits);
+    x->p = smoe_alloc_in(&x->memory, N, sizeof *x->p);
+    x->order = smoe_alloc_in(&x->memory, N, sizeof *x->order);
     return 0;
 }
 
 static void predictor_free(predictor *x) {
     smoe_model_free(x->model);
-    free(x->path);
-    free(x->pixels);
-    free(x->logits);
-    free(x->p);
-    free(x->order);
+    smoe_alloc_pool_free(&x->memory);
 }
 
 /* The likeliest first; among equal ones the lower class. */

@@ -116,7 +116,8 @@ static void on_say(void *user, const char *text) {
     if (!p->quiet) progress_say(p, text);
 }
 
-void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
+/* "120 of 2000 images". */
+static void progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
     if (!due(p)) return;
     char line[64], of[32] = "";
     if (all) snprintf(of, sizeof of, " of %zu", all);
@@ -124,18 +125,23 @@ void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *
     progress_show(p, line);
 }
 
+void smoe_progress_count(void *progress, size_t done, size_t all) {
+    smoe_progress *p = progress;
+    progress_count(p, done, all, p->what);
+}
+
 /* Data that is read quickly is not worth a line. */
 static void on_scan(void *user, size_t done, size_t all, const char *what) {
     smoe_progress *p = user;
     if (done) {
-        smoe_progress_count(p, done, all, what);
+        progress_count(p, done, all, what);
         return;
     }
     smoe_progress_close(p);
     p->last = smoe_now() + (p->terminal ? first_shown - redraw_after : first_after - line_after);
 }
 
-void smoe_progress_open(smoe_progress *p, const smoe_options *options,
+void smoe_progress_open(smoe_progress *p, const smoe_options *options, const char *what,
                         const volatile sig_atomic_t *stop) {
     *p = (smoe_progress){.quiet = options->quiet,
                          .verbose = options->verbose,
@@ -145,6 +151,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options,
                          .terminal = smoe_cmd_screen(stderr).redraws,
                          .color = smoe_cmd_color(options, stderr),
                          .last = smoe_now() - line_after + first_after,
+                         .what = what,
                          .stop = stop};
     p->scan = (smoe_scan){.show = on_scan, .user = p};
     p->observer = (smoe_observer){.user = p,

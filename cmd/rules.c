@@ -27,12 +27,6 @@ static const struct {
               {"spec-file", "a spec"},
               {"any", "this command"}};
 
-static bool rules_given(const smoe_options *options, const char *name) {
-    for (size_t i = 0; i < smoe_option_count; i++)
-        if (!strcmp(smoe_option_table[i].name, name)) return options->given[i];
-    return false;
-}
-
 /* What was given: the options, and the state of the arguments, NULL while the command has not found
  * out about it. */
 typedef struct given {
@@ -50,7 +44,9 @@ static smoe_rule_answer ask_given(const void *subject, const char *word,
         return g->state ? SMOE_RULE_NO : SMOE_RULE_OPEN;
     }
     snprintf(called, SMOE_RULE_WORD, "--%s", word);
-    return rules_given(g->options, word) ? SMOE_RULE_YES : SMOE_RULE_NO;
+    for (size_t i = 0; i < smoe_option_count; i++)
+        if (!strcmp(smoe_option_table[i].name, word) && g->options->given[i]) return SMOE_RULE_YES;
+    return SMOE_RULE_NO;
 }
 
 bool smoe_rule_concerns(const smoe_rule *rule, const smoe_command *command, const char *name) {

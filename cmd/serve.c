@@ -44,14 +44,6 @@ static void serve_add_points(smoe_result *curve, const char *key, const double *
     smoe_result_numbers(curve, key, some, n);
 }
 
-/* The columns of the page's table: heading and curve. */
-static void add_columns(smoe_result *columns) {
-    smoe_result_facts(columns, {"loss", .text = smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name},
-                      {"test loss", .text = smoe_metrics[SMOE_METRIC_LOSS].name},
-                      {"test top-1 accuracy", .text = smoe_metrics[SMOE_METRIC_PRECISION].name},
-                      {"images/s", .text = smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name});
-}
-
 /* What the only thread that answers has. */
 typedef struct server {
     const smoe_options *options;
@@ -72,7 +64,12 @@ static void serve_add_run(smoe_result *result, const smoe_followed *run) {
         {"step", .number = lost ? 0 : run->curves.step},
         {"steps", .number = isfinite(run->steps) ? run->steps : 0},
         {smoe_metrics[SMOE_METRIC_WALL_S].name, .number = lost ? NAN : run->curves.wall_s});
-    add_columns(smoe_result_object(result, "columns"));
+    /* of the page's table: heading and curve */
+    smoe_result *columns = smoe_result_object(result, "columns");
+    smoe_result_facts(columns, {"loss", .text = smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name},
+                      {"test loss", .text = smoe_metrics[SMOE_METRIC_LOSS].name},
+                      {"test top-1 accuracy", .text = smoe_metrics[SMOE_METRIC_PRECISION].name},
+                      {"images/s", .text = smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name});
     smoe_result *curves = smoe_result_object(result, "curves");
     for (size_t k = 0; k < run->curves.count && !lost; k++) {
         const smoe_curve *c = &run->curves.curve[k];

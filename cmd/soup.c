@@ -17,8 +17,7 @@ typedef struct soup_job {
 } soup_job;
 
 static void forget_members(soup_job *job) {
-    for (size_t i = 0; job->path && i < job->count; i++) free(job->path[i]);
-    free(job->path);
+    smoe_texts_free(job->path, job->count);
     free(job->member);
     job->path = NULL;
     job->member = NULL;
@@ -139,17 +138,6 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, int status,
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void progress(void *user, size_t done, size_t all) {
-    smoe_progress_count(user, done, all, "evaluations");
-}
-
-static int soup_make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
-    if (!options->out) return 0;
-    job->out = smoe_text_format("%s/model.safetensors", options->out);
-    if (smoe_cmd_target(job->out, options, err) || smoe_cmd_no_run(options, err)) return -1;
-    return options->dry_run ? 0 : smoe_file_make_parents(job->out, err);
-}
-
 /* A run that still trains may delete a checkpoint before it has been read; then there is a newer
  * one. */
 static int make_again(soup_job *job, const smoe_soup_options *how, const smoe_options *options,
@@ -170,8 +158,10 @@ static int make_again(soup_job *job, const smoe_soup_options *how, const smoe_op
 static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress shown;
     smoe_eval soup = {0};
-    smoe_soup_options how = {
-        .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
+    smoe_soup_options how = {.greedy = options->greedy,
+                             .out = job->out,
+                             .progress = smoe_progress_count,
+                             .user = &shown};
     if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split,
                           options->scan, err) ||
         smoe_model_file_align(job->first.set, job->first.file, &job->first.spec, err))
@@ -181,7 +171,7 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
     smoe_heading_data(&lines, &job->first.spec, NULL, job->first.set);
     smoe_result_line(&lines, "models", "%zu", job->count);
     smoe_heading_print(&lines, options);
-    smoe_progress_open(&shown, options, NULL);
+    smoe_progress_open(&shown, options, "evaluations", NULL);
     int status = make_again(job, &how, options, &soup, err);
     smoe_progress_close(&shown);
     if (status && !soup.images) return status;
@@ -195,8 +185,11 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
 int cmd_soup(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(soup_job_free) soup_job job = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    if (options->out) job.out = smoe_text_format("%s/model.safetensors", options->out);
     if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
-        find_members(&job, options, err) || soup_make_folder(&job, options, err))
+        find_members(&job, options, err) || smoe_cmd_target(job.out, options, err) ||
+        smoe_cmd_no_run(options, err) ||
+        (job.out && !options->dry_run && smoe_file_make_parents(job.out, err)))
         return -1;
     if (!options->quiet) say_repeated(&job);
     if (!options->dry_run) return soup_make(&job, options, err);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/shell.h"
 #include "base/stop.h"
+#include "compare/settings.h"
 #include "sweep/axes.h"
 #include "sweep/trial.h"
 #include "sweep/sweep.h"
@@ -141,16 +142,6 @@ static const char *number_text(char buf[NUMBER_TEXT], int digits, double number)
     return buf;
 }
 
-/* The longest name, and no more than a line has room for. */
-static int name_width(const sweep_live *live, int width) {
-    size_t longest = 0;
-    for (size_t i = 0; i < live->sweep->trials; i++) {
-        size_t length = strlen(live->sweep->trial[i].name);
-        if (length > longest) longest = length;
-    }
-    return longest < (size_t)width ? (int)longest : width;
-}
-
 static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int name, int width) {
     char text[200], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
     const smoe_train_status *at = &c->train;
@@ -214,9 +205,13 @@ static const char *left_text(char buf[48], const sweep_live *live, const smoe_ru
 /* All trials where they fit, else those that run. */
 static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
     const smoe_screen screen = smoe_cmd_screen(stderr);
-    int width = screen.columns ? (int)screen.columns : 80, name = name_width(live, width);
+    int width = screen.columns ? (int)screen.columns : 80, name = 0;
     size_t height = screen.rows ? screen.rows : 24;
     bool all = live->sweep->trials + 2 <= height;
+    for (size_t i = 0; i < live->sweep->trials; i++) {
+        int length = (int)strlen(live->sweep->trial[i].name);
+        if (length > name) name = length < width ? length : width;
+    }
     erase(live);
     for (size_t i = 0; i < live->sweep->trials && live->drawn + 2 < height; i++) {
         if (!trial[i].running && (!all || live->sweep->trial[i].left_out)) continue;
@@ -324,24 +319,18 @@ static int sweep_draw(const smoe_results *results, const smoe_options *options, 
 
 /* ---- what the command is to do --------------------------------------------------------------- */
 
-typedef enum sweep_mode {
-    RUN,      /* the trials, and write a table of their results */
-    ESTIMATE, /* --dry-run */
-    STATUS,
-    POWER,
-    TUNE,
-    PACK,
-    SLURM
-} sweep_mode;
+/* What is done with the sweep, once it is open. */
+typedef int sweep_action(smoe_sweep *sweep, const smoe_options *options, smoe_err *err);
+static sweep_action run_and_report, print_status, sweep_pack;
 
-static sweep_mode mode_of(const smoe_options *options) {
-    return options->dry_run  ? ESTIMATE
-           : options->pack   ? PACK
-           : options->power  ? POWER
-           : options->tune   ? TUNE
-           : options->status ? STATUS
-           : options->slurm  ? SLURM
-                             : RUN;
+static sweep_action *action_of(const smoe_options *options) {
+    return options->dry_run  ? smoe_trials_estimate
+           : options->pack   ? sweep_pack
+           : options->power  ? smoe_trials_power
+           : options->tune   ? smoe_trials_tune
+           : options->status ? print_status
+           : options->slurm  ? smoe_trials_slurm
+                             : run_and_report;
 }
 
 static bool is_script(const char *path) {
@@ -364,8 +353,9 @@ static int sweep_check_file(const smoe_options *options, smoe_err *err) {
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
-static int sweep_check_place(const smoe_options *options, sweep_mode mode, const char *arg,
-                             bool folder, smoe_err *err) {
+static int sweep_check_place(const smoe_options *options, const char *arg, bool folder,
+                             smoe_err *err) {
+    sweep_action *action = action_of(options);
     if (options->extend && folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
@@ -387,7 +377,7 @@ static int sweep_check_place(const smoe_options *options, sweep_mode mode, const
         return smoe_fail(err, SMOE_USAGE,
                          "%s: there is no such sweep; `smoe %s SPEC.yaml%s -o %s` starts one", arg,
                          options->command->name, is_ablation(options) ? "" : " KEY=A,B", word);
-    if (folder && !options->resume && (mode == RUN || mode == SLURM))
+    if (folder && !options->resume && (action == run_and_report || action == smoe_trials_slurm))
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
@@ -402,15 +392,14 @@ static int sweep_check_place(const smoe_options *options, sweep_mode mode, const
     return 0;
 }
 
-static int sweep_check(const smoe_options *options, sweep_mode mode, const char *arg, bool folder,
-                       smoe_err *err) {
+static int sweep_check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (!arg) {
         smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
         return smoe_cmd_taken(options, err);
     }
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
     if (smoe_options_check(options, state, err) || sweep_check_file(options, err)) return -1;
-    return sweep_check_place(options, mode, arg, folder, err);
+    return sweep_check_place(options, arg, folder, err);
 }
 
 /* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
@@ -451,9 +440,10 @@ static int set_wishes(smoe_sweep *sweep, bool standard, const smoe_options *opti
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
     if (options->cells && smoe_choose_trials(sweep, options->cells, err)) return -1;
-    if (options->equivalence &&
-        smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
-        return -1;
+    if (options->equivalence) {
+        if (smoe_margin_check(options->equivalence, "--equivalence", err)) return -1;
+        smoe_text_set(&sweep->plan.equivalence, options->equivalence);
+    }
     if (options->all_seeds) smoe_text_set(&sweep->plan.seen, NULL);
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
     if (standard && is_ablation(options) && !sweep->reference)
@@ -511,18 +501,10 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     return status;
 }
 
-/* The folder of the trials, which is made if it is not there. */
-static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
-                       smoe_err *err) {
-    if (options->force && smoe_sweep_remove(dir, err)) return -1;
-    if (options->extend && smoe_start_check(sweep, dir, err)) return -1;
-    return options->extend ? smoe_sweep_extend(sweep, dir, err)
-                           : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
-}
-
 /* The sweep of a spec, or of a run that is evaluated. */
-static int sweep_open_spec(smoe_sweep *sweep, sweep_mode mode, const char *arg,
-                           const smoe_options *options, smoe_err *err) {
+static int sweep_open_spec(smoe_sweep *sweep, const char *arg, const smoe_options *options,
+                           smoe_err *err) {
+    sweep_action *action = action_of(options);
     const char *suffix = is_ablation(options) ? "ablate" : "sweep";
     if (expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
@@ -534,12 +516,16 @@ static int sweep_open_spec(smoe_sweep *sweep, sweep_mode mode, const char *arg,
     if ((options->resume || options->extend) && smoe_sweep_match(sweep, dir, options->extend, err))
         return -1;
     if (set_wishes(sweep, !there, options, err)) return -1;
-    if (mode == ESTIMATE) return 0;
-    if (mode == POWER || mode == PACK) {
+    if (action == smoe_trials_estimate) return 0;
+    if (action == smoe_trials_power || action == sweep_pack) {
         smoe_sweep_free(sweep);
         return open_folder(sweep, dir, options, err);
     }
-    if (make_folder(sweep, dir, options, err)) return -1;
+    if ((options->force && smoe_sweep_remove(dir, err)) ||
+        (options->extend && smoe_start_check(sweep, dir, err)) ||
+        (options->extend ? smoe_sweep_extend(sweep, dir, err)
+                         : smoe_sweep_create(sweep, dir, options->resume || options->force, err)))
+        return -1;
     /* The manifest of an existing sweep may have another figure or reference. */
     return set_wishes(sweep, true, options, err);
 }
@@ -566,7 +552,7 @@ static int print_status(smoe_sweep *sweep, const smoe_options *options, smoe_err
     return smoe_cmd_emit(&result, options, err);
 }
 
-static int sweep_pack(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+static int sweep_pack(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (smoe_sweep_pack(sweep, options->pack, err)) return -1;
     smoe_result_line(&result, NULL, "%s: %zu of %zu cells", options->pack,
@@ -580,26 +566,16 @@ int cmd_sweep(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     SMOE_FREED_BY(smoe_datasets_close)
     smoe_datasets kept = {0}; /* mostly cells have the same data */
-    const sweep_mode mode = mode_of(options);
     bool going_on =
-        options->resume || mode == STATUS || mode == POWER || mode == TUNE || mode == PACK;
+        options->resume || options->status || options->power || options->tune || options->pack;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool input = options->args && smoe_spec_is_input(arg);
     bool folder = arg && !input && smoe_file_is_folder(arg) && !is_run(arg);
     options->scan->kept = &kept;
-    if (sweep_check(options, mode, arg, folder, err) ||
-        (folder ? open_folder(&sweep, arg, options, err)
-                : sweep_open_spec(&sweep, mode, arg, options, err)))
+    if (sweep_check(options, arg, folder, err) ||
+        (folder ? open_folder : sweep_open_spec)(&sweep, arg, options, err))
         return -1;
-    switch (mode) {
-    case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
-    case STATUS: return print_status(&sweep, options, err);
-    case POWER: return smoe_trials_power(&sweep, options, err);
-    case TUNE: return smoe_trials_tune(&sweep, options, err);
-    case PACK: return sweep_pack(&sweep, options, err);
-    case SLURM: return smoe_trials_slurm(&sweep, options, err);
-    default: return run_and_report(&sweep, options, err);
-    }
+    return action_of(options)(&sweep, options, err);
 }
 
 int cmd_ablate(const smoe_options *options, smoe_err *err) {

@@ -90,16 +90,6 @@ static int check_resumed(const train_job *job, smoe_err *err) {
                      job->dir);
 }
 
-/* -o, or runs/NAME-SEED. */
-static void choose_dir(train_job *job, const smoe_options *options) {
-    job->mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
-    if (!job->dir && options->out) job->dir = smoe_alloc_text(options->out);
-    if (!job->dir)
-        job->dir =
-            smoe_text_format("runs/%s-%llu%s", job->spec->name, (unsigned long long)job->spec->seed,
-                             options->find_lr ? "-find-lr" : "");
-}
-
 static void train_job_free(train_job *job) {
     free(job->file);
     free(job->dir);
@@ -184,15 +174,6 @@ static void plan_free(train_plan *p) {
     free(p->start);
     free(p->other);
     free(p->order);
-}
-
-/* If the data is missing but the classes are known, a dry run still continues. */
-static void see_data(train_plan *p, const smoe_safetensors *init, smoe_scan *scan) {
-    if (smoe_dataset_list(&p->train, p->spec, "train", scan, &p->why)) return;
-    if (init && !smoe_task_pairs(p->spec->train.loss))
-        p->other_classes = smoe_model_file_other_classes(p->train, init, &p->order);
-    if (p->spec->train.eval_every)
-        (void)!smoe_dataset_list(&p->test, p->spec, p->spec->eval.split, scan, &p->why);
 }
 
 static void add_data(smoe_result *plan, const train_plan *p) {
@@ -341,7 +322,12 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     if (smoe_cmd_classes(job->spec, true, &p.classes, options->scan, err) ||
         (options->init && smoe_cmd_model(&file, options->init, NULL, options, err)))
         return -1;
-    see_data(&p, file, options->scan);
+    /* if the data is missing but the classes are known, a dry run still continues */
+    bool seen = !smoe_dataset_list(&p.train, p.spec, "train", options->scan, &p.why);
+    if (seen && file && !smoe_task_pairs(p.spec->train.loss))
+        p.other_classes = smoe_model_file_other_classes(p.train, file, &p.order);
+    if (seen && p.spec->train.eval_every)
+        (void)!smoe_dataset_list(&p.test, p.spec, p.spec->eval.split, options->scan, &p.why);
     if (smoe_model_create(&p.model, job->spec, p.classes, err) ||
         (file && plan_start(&p, file, options, err)) ||
         smoe_cost_estimate(&p.cost, job->spec, p.classes, err) ||
@@ -473,7 +459,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "--find-lr is for one process");
     const volatile sig_atomic_t *stop;
     if (smoe_cmd_catch(&stop, NULL, err)) return -1;
-    smoe_progress_open(&progress, options, stop);
+    smoe_progress_open(&progress, options, NULL, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .comm = options->comm,
@@ -520,7 +506,11 @@ static int train_together(const smoe_options *options, smoe_err *err) {
         smoe_spec_continue(&spec);
     else
         smoe_cmd_remarks(&spec, options);
-    choose_dir(&job, options);
+    job.mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
+    if (!job.dir && options->out) job.dir = smoe_alloc_text(options->out);
+    if (!job.dir)
+        job.dir = smoe_text_format("runs/%s-%llu%s", spec.name, (unsigned long long)spec.seed,
+                                   options->find_lr ? "-find-lr" : "");
     if (check_resumed(&job, err)) return -1;
     if (options->dry_run && job.mode == SMOE_RUN_RESUME &&
         smoe_run_check_resume(job.dir, &spec, err))

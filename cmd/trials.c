@@ -27,14 +27,16 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
 
 /* ---- the status ------------------------------------------------------------------------------ */
 
-/* "done", "failed", "running" (another process has it), "stopped" (it has begun), "waiting". */
-static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holder) {
-    if (sweep->trial[i].state == SMOE_TRIAL_DONE) return "done";
-    if (holder) return "running";
-    if (sweep->trial[i].state == SMOE_TRIAL_FAILED) return "failed";
+/* RUNNING: another process has it; STOPPED: it has begun. */
+enum { DONE, FAILED, RUNNING, STOPPED, WAITING, STATES };
+static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
+
+static size_t state_of(const smoe_sweep *sweep, size_t i, const char *holder) {
+    if (sweep->trial[i].state == SMOE_TRIAL_DONE) return DONE;
+    if (holder) return RUNNING;
+    if (sweep->trial[i].state == SMOE_TRIAL_FAILED) return FAILED;
     SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
-    bool begun = dir && !access(dir, F_OK);
-    return begun ? "stopped" : "waiting";
+    return access(dir, F_OK) ? WAITING : STOPPED;
 }
 
 /* Why a trial failed; NULL if it has not. */
@@ -76,9 +78,6 @@ static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
     return 0;
 }
 
-static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
-enum { STATES = SMOE_COUNT(states) };
-
 /* A row of the status; its state is counted, and why the trial failed is a line after the table. */
 static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
@@ -87,10 +86,11 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
                                       smoe_metrics[SMOE_METRIC_PRECISION].column);
     const json_t *code = json_object_get(trial->outcome, "code");
     SMOE_FREED char *holder = smoe_trial_holder(sweep, i);
-    const char *state = state_of(sweep, i, holder);
-    bool running = !strcmp(state, "running"), failed = !strcmp(state, "failed");
+    const size_t at = state_of(sweep, i, holder);
+    const char *state = states[at];
+    bool running = at == RUNNING, failed = at == FAILED;
     SMOE_FREED char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
-    for (size_t k = 0; k < STATES; k++) count[k] += !strcmp(states[k], state);
+    count[at]++;
     smoe_frame_cells(
         frame, {"cell", .text = trial->name}, {"state", .text = state, .where = SMOE_IN_JSON},
         {NULL, .text = by ? by : state, .heading = "state"},
@@ -252,7 +252,7 @@ static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials
                      smoe_cmd_estimate_text(time, sizeof time, &sum));
 }
 
-int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+int smoe_trials_estimate(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED size_t *chosen = smoe_alloc(sweep->trials, sizeof *chosen);
     SMOE_FREED smoe_estimate *all = smoe_alloc(sweep->trials, sizeof *all);
     size_t trials = 0; /* a run that is there is not trained */
@@ -364,7 +364,7 @@ static void add_contrasts(power *w, const smoe_results *r) {
     if (r->evaluations) add_differences(w, r->evaluations);
 }
 
-int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     static const smoe_option_range positive = {
         DBL_MIN, DBL_MAX, .expected = "up to 16 positive numbers separated by commas"};
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
@@ -384,15 +384,6 @@ int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe
 }
 
 /* ---- the best value of a key ----------------------------------------------------------------- */
-
-/* Whether a group is measured on val. */
-static bool held_out(const smoe_results *r, size_t group) {
-    char split[SMOE_METRIC_KEY] = "";
-    size_t first = 0;
-    while (first < r->measured->runs && r->measured->group[first] != group) first++;
-    if (first < r->measured->runs) smoe_results_split(r->sweep, first, split);
-    return !strcmp(split, "val");
-}
 
 /* A row of the table: the best of the groups that differ from group `first` in the key alone.
  * Returns false if none of them has results, and adds nothing. */
@@ -470,22 +461,20 @@ static void tune_zip(smoe_result *result, const smoe_frame *table) {
     }
 }
 
-static int fail_tune(const smoe_sweep *sweep, size_t seed, const char *key, smoe_err *err) {
-    char keys[2000] = "";
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != seed) smoe_text_list(keys, sizeof keys, "%s", sweep->column[c]);
-    return smoe_fail(err, SMOE_USAGE, "--tune %s: is not one of the swept keys: %s", key,
-                     *keys ? keys : "only seed is swept");
-}
-
-int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+int smoe_trials_tune(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (smoe_results_make(&results, sweep, err)) return -1;
     const smoe_results *r = results.evaluations ? results.evaluations : &results;
     const smoe_measures *m = r->measured;
     size_t key = smoe_sweep_column(r->sweep, options->tune);
-    if (key == SIZE_MAX || key == m->seed) return fail_tune(r->sweep, m->seed, options->tune, err);
+    if (key == SIZE_MAX || key == m->seed) {
+        char keys[2000] = "";
+        for (size_t c = 0; c < r->sweep->columns; c++)
+            if (c != m->seed) smoe_text_list(keys, sizeof keys, "%s", r->sweep->column[c]);
+        return smoe_fail(err, SMOE_USAGE, "--tune %s: is not one of the swept keys: %s",
+                         options->tune, *keys ? keys : "only seed is swept");
+    }
     if (smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column) == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE, "%s: no cell has a %s yet", sweep->dir,
                          smoe_metrics[SMOE_METRIC_PRECISION].column);
@@ -493,7 +482,11 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
     size_t empty = 0; /* rows without results */
     for (size_t g = 0; g < m->groups; g++) {
         SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
-        bool seen = !held_out(r, g);
+        char split[SMOE_METRIC_KEY] = ""; /* that the group is measured on */
+        size_t run = 0;
+        while (run < m->runs && m->group[run] != g) run++;
+        if (run < m->runs) smoe_results_split(r->sweep, run, split);
+        bool seen = strcmp(split, "val") != 0;
         line[key] = "*";
         for (size_t k = 0; k < g && !seen; k++) seen = smoe_combinations_fit(&m->own, k, line, g);
         if (!seen) empty += !tune_row(table, r, g, key);
@@ -512,64 +505,54 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
 
 /* ---- a job array of Slurm -------------------------------------------------------------------- */
 
-typedef struct script {
-    const smoe_sweep *sweep;
-    char program[PATH_MAX], folder[PATH_MAX];
-    size_t open;      /* cells that are not done */
-    double megabytes; /* of the largest cell */
-} script;
-
-static int slurm_measure(script *s, const smoe_options *options, smoe_err *err) {
+/* The number of cells that are not done, and the megabytes of the largest. */
+static int slurm_measure(size_t *open, double *megabytes, const smoe_sweep *sweep,
+                         const smoe_options *options, smoe_err *err) {
     /* the program, its libraries and what the loader keeps, for which there is no formula */
     static const double rest = 1 << 30, margin = 1.2;
     double most = 0;
-    for (size_t i = 0; i < s->sweep->trials; i++) {
+    *open = 0;
+    for (size_t i = 0; i < sweep->trials; i++) {
         SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-        if (s->sweep->trial[i].state == SMOE_TRIAL_DONE) continue;
-        if (estimate_trial(&cost, NULL, NULL, &s->sweep->trial[i], options, err)) return -1;
+        if (sweep->trial[i].state == SMOE_TRIAL_DONE) continue;
+        if (estimate_trial(&cost, NULL, NULL, &sweep->trial[i], options, err)) return -1;
         most = fmax(most, smoe_cost_bytes_sum(&cost.bytes));
-        s->open++;
+        ++*open;
     }
-    s->megabytes = ceil((margin * most + rest) / (1 << 20));
+    *megabytes = ceil((margin * most + rest) / (1 << 20));
     return 0;
 }
 
-static int print_script(FILE *out, const void *context, smoe_err *err) {
-    const script *s = context;
-    SMOE_FREED char *name = smoe_shell_word(s->sweep->name);
-    SMOE_FREED char *program = smoe_shell_word(s->program), *folder = smoe_shell_word(s->folder);
-    (void)err;
-    fprintf(out,
-            "#!/bin/sh\n"
-            "# Each task of this array takes cells of the sweep until none is left. sbatch's own\n"
-            "# options, such as --time, --partition and --array=1-N with fewer tasks, go before\n"
-            "# the name of this file.\n"
-            "#SBATCH --job-name=%s\n"
-            "#SBATCH --array=1-%zu\n"
-            "#SBATCH --ntasks=1\n"
-            "#SBATCH --cpus-per-task=%d\n"
-            "#SBATCH --mem=%.0fM\n"
-            "#SBATCH --signal=USR1@120\n"
-            "exec srun --ntasks=1 %s sweep --resume --no-progress -q %s\n",
-            name, s->open, smoe_threads(), s->megabytes, program, folder);
-    return 0;
-}
-
-int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    script s = {.sweep = sweep};
-    if (readlink("/proc/self/exe", s.program, sizeof s.program - 1) < 0 ||
-        !realpath(sweep->dir, s.folder))
+int smoe_trials_slurm(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    char path[PATH_MAX] = "", dir[PATH_MAX];
+    size_t open;
+    double megabytes;
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0 || !realpath(sweep->dir, dir))
         return smoe_fail_errno(err, SMOE_RUNTIME,
                                "%s: cannot find the path of the program or of %s", options->slurm,
                                sweep->dir);
-    if (slurm_measure(&s, options, err)) return -1;
-    if (!s.open)
+    if (slurm_measure(&open, &megabytes, sweep, options, err)) return -1;
+    if (!open)
         return smoe_fail(err, SMOE_USAGE, "%s: every cell is done, there is no work for a job",
                          sweep->dir);
-    if (smoe_file_print(options->slurm, print_script, &s, err)) return -1;
-    SMOE_FREED char *word = smoe_shell_word(options->slurm);
+    SMOE_FREED char *name = smoe_shell_word(sweep->name), *word = smoe_shell_word(options->slurm);
+    SMOE_FREED char *program = smoe_shell_word(path), *folder = smoe_shell_word(dir);
+    SMOE_FREED char *script = smoe_text_format(
+        "#!/bin/sh\n"
+        "# Each task of this array takes cells of the sweep until none is left. sbatch's own\n"
+        "# options, such as --time, --partition and --array=1-N with fewer tasks, go before\n"
+        "# the name of this file.\n"
+        "#SBATCH --job-name=%s\n"
+        "#SBATCH --array=1-%zu\n"
+        "#SBATCH --ntasks=1\n"
+        "#SBATCH --cpus-per-task=%d\n"
+        "#SBATCH --mem=%.0fM\n"
+        "#SBATCH --signal=USR1@120\n"
+        "exec srun --ntasks=1 %s sweep --resume --no-progress -q %s\n",
+        name, open, smoe_threads(), megabytes, program, folder);
+    if (smoe_file_write(options->slurm, script, strlen(script), err)) return -1;
     if (!options->quiet)
         smoe_cmd_print(stdout, "%s: %zu cell%s of %.0f MB at most; sbatch %s\n", options->slurm,
-                       s.open, SMOE_S(s.open), s.megabytes, word);
+                       open, SMOE_S(open), megabytes, word);
     return 0;
 }

@@ -9,22 +9,21 @@ int smoe_trials_summary(const smoe_results *results, const smoe_options *options
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
-int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options,
+int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* For each row the value of a key with the highest precision@1 on the split val, of its own trials
  * or of their evaluations there: --tune. */
-int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options,
-                     smoe_err *err) SMOE_MUST_CHECK;
+int smoe_trials_tune(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The state of each trial: --status. */
 int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The cost of each trial, with a short measurement of its step: --dry-run. */
-int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,
+int smoe_trials_estimate(smoe_sweep *sweep, const smoe_options *options,
                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* A script for sbatch, a job array of Slurm that works on the sweep, whose folder is there:
  * --slurm. */
-int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options,
+int smoe_trials_slurm(smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;

@@ -76,16 +76,6 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, cons
     }
 }
 
-/* Evaluates a trained cell again at the points whose results are lost; all of them where one is
- * damaged. A process that runs the cell has its claim, and evaluates it itself. */
-static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_scan *scan,
-                          smoe_err *err) {
-    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
-    if (claim_cell(sweep, i, &claim, scan, err) != 1) return -1;
-    if (damaged && smoe_evaluations_forget(sweep, i, err)) return -1;
-    return smoe_evaluations_run(sweep, i, scan, NULL, NULL, err);
-}
-
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     json_auto_t *list = NULL;
     smoe_err err = {0};
@@ -96,7 +86,13 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
-        if (!evaluate_again(sweep, i, status != 0, scan_of(v), &err))
+        /* again at the points whose results are lost; at all of them where one is damaged. A
+         * process that runs the cell has its claim, and evaluates it itself */
+        SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
+        bool done = claim_cell(sweep, i, &claim, scan_of(v), &err) == 1 &&
+                    !(status && smoe_evaluations_forget(sweep, i, &err)) &&
+                    !smoe_evaluations_run(sweep, i, scan_of(v), NULL, NULL, &err);
+        if (done)
             smoe_verify_say(v, name, true, "evaluated again");
         else if (err.code != SMOE_STOPPED)
             smoe_verify_blame(v, name, &err);
@@ -175,12 +171,6 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
         smoe_verify_say(v, dir, true, "tables computed again");
 }
 
-/* The checkpoint of a sweep of a run, which may have gone on since. */
-static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
-    SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
-    if (model && strcmp(model, sweep->checkpoint) != 0) smoe_verify_file(v, model);
-}
-
 static void verify_sweep(smoe_verifier *v, const char *dir) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     smoe_err err = {0};
@@ -193,7 +183,9 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
         smoe_verify_say(v, dir, true, "the ledger of %zu cell%s, %s", sweep.trials,
                         SMOE_S(sweep.trials),
                         sweep.sealed ? "unchanged" : "its first line not verified");
-        verify_kept(v, &sweep);
+        /* the checkpoint of a sweep of a run, which may have gone on since */
+        SMOE_FREED char *model = sweep.run ? smoe_kept_model(&sweep) : NULL;
+        if (model && strcmp(model, sweep.checkpoint) != 0) smoe_verify_file(v, model);
         for (size_t i = 0; i < sweep.trials && !asked_to_stop(v); i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad && !asked_to_stop(v)) repair_tables(v, &sweep, dir);
     }

@@ -25,12 +25,6 @@ static void watch_on_signal(int number) {
     ended = 1;
 }
 
-static bool all_ended(const watch_job *job) {
-    bool going = false;
-    for (size_t i = 0; i < job->of.runs; i++) going |= !strcmp(job->of.run[i].status, "running");
-    return !going;
-}
-
 /* ---- plots ----------------------------------------------------------------------------------- */
 
 /* A grid of dots, 2 by 4 in each character; of a character the colour is the last run's. */
@@ -329,7 +323,9 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
         status = watch_show(&job, options, err);
-        if (status || !job.live || all_ended(&job)) break;
+        bool going = false;
+        for (size_t i = 0; i < job.of.runs; i++) going |= !strcmp(job.of.run[i].status, "running");
+        if (status || !job.live || !going) break;
         pause_for_key(&job);
         if (!ended) status = smoe_follow_read(&job.of, options->arg, options->args, false, err);
     }
