@@ -128,25 +128,22 @@ int smoe_axes_of(smoe_sweep_keys *keys, const smoe_sweep_keys *section, char *co
 
 static const char dense[] = "dense"; /* the setting without experts */
 
-static int ablate_unknown(const char *name, smoe_err *err) {
-    const char *known[SMOE_ROUTERS + 1] = {dense};
-    for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
-    int nearest = smoe_text_nearest(name, known, SMOE_ROUTERS + 1);
-    return smoe_fail(err, SMOE_USAGE, "--routers: no router '%s'%s%s%s", name,
-                     nearest < 0 ? "; `smoe help router` lists them" : "; did you mean '",
-                     nearest < 0 ? "" : known[nearest], nearest < 0 ? "" : "'?");
-}
-
 /* Adds a key with the items of the list. */
 static int ablate_add_list(smoe_sweep_keys *keys, const char *name, const char *list,
                            smoe_err *err) {
     SMOE_FREED char *copy = smoe_alloc_text(list);
     smoe_sweep_key *key = smoe_spec_keys_add(keys, name, false);
     bool routers = !strcmp(name, SMOE_ABLATED);
+    const char *known[SMOE_ROUTERS + 1] = {dense};
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
     char *rest = copy, *item;
     while ((item = strsep(&rest, ","))) {
-        if (routers && !smoe_router_find(item) && strcmp(item, dense))
-            return ablate_unknown(item, err);
+        if (routers && !smoe_router_find(item) && strcmp(item, dense)) {
+            int nearest = smoe_text_nearest(item, known, SMOE_ROUTERS + 1);
+            return smoe_fail(err, SMOE_USAGE, "--routers: no router '%s'%s%s%s", item,
+                             nearest < 0 ? "; `smoe help router` lists them" : "; did you mean '",
+                             nearest < 0 ? "" : known[nearest], nearest < 0 ? "" : "'?");
+        }
         if (!routers && (!*item || item[strspn(item, "0123456789")]))
             return smoe_fail(err, SMOE_USAGE,
                              "--seeds: expected whole numbers separated by commas, found '%s'",

@@ -89,20 +89,16 @@ static bool is_over(const char *text, smoe_claim_sight *seen) {
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-static void new_token(smoe_claim *claim) {
-    uint64_t bits[2] = {(uint64_t)getpid(), (uint64_t)time(NULL)};
-    (void)!getrandom(bits, sizeof bits, 0);
-    snprintf(claim->token, sizeof claim->token, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
-}
-
 /* The claim of a holder that is gone is replaced by a process that holds a second claim, on
  * PATH.next, and reads the first one again: so no process replaces the claim of a successor. */
 static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
                       size_t level, smoe_err *err) {
     enum { TRIES = 4 };
     char was[TEXT_MOST], now[TEXT_MOST];
+    uint64_t bits[2] = {(uint64_t)getpid(), (uint64_t)time(NULL)};
     *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
-    new_token(claim);
+    (void)!getrandom(bits, sizeof bits, 0);
+    snprintf(claim->token, sizeof claim->token, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
     SMOE_FREED char *text = claim_text_of(claim), *next = smoe_text_format("%s.next", path);
     int got = create(path, text, err);
     for (int i = 0; !got && i < TRIES; i++) {

@@ -38,13 +38,6 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
                           before, key, can);
 }
 
-static int evaluations_check_keys(const smoe_sweep_keys *keys, smoe_err *err) {
-    int status = 0;
-    for (size_t k = 0; k < keys->count; k++)
-        if (smoe_evaluations_check_key(SMOE_EVALUATED, keys->key[k].key, err)) status = -1;
-    return status;
-}
-
 static bool same_parameters(smoe_model *a, smoe_model *b) {
     const smoe_params *p = smoe_model_params(a), *q = smoe_model_params(b);
     bool same = p->count == q->count;
@@ -142,8 +135,11 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_sweep_keys *keys, smoe_err *err) {
+    int status = 0;
     *err = (smoe_err){0};
-    if (evaluations_check_keys(keys, err)) return -1;
+    for (size_t k = 0; k < keys->count; k++)
+        if (smoe_evaluations_check_key(SMOE_EVALUATED, keys->key[k].key, err)) status = -1;
+    if (status) return -1;
     if (!smoe_axes_product(&sweep->evaluate, keys, MOST_POINTS))
         return smoe_fail(err, SMOE_USAGE,
                          "more than %d evaluations of a cell; give fewer values under evaluate",
@@ -198,13 +194,6 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     return results_read(list, &images, sweep, i, err);
 }
 
-static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, json_t *images,
-                         smoe_err *err) {
-    SMOE_FREED char *path = results_path(sweep, i);
-    json_auto_t *object = json_pack("{s:O, s:O}", "evaluations", list, "images", images);
-    return smoe_sealed_write(path, object, err);
-}
-
 /* ---- evaluating ------------------------------------------------------------------------------ */
 
 typedef struct stage { /* what the points of a trial share */
@@ -251,15 +240,6 @@ static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
                                                                                               : 0;
 }
 
-static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_model **model,
-                      smoe_err *err) {
-    if (smoe_model_create(model, spec, smoe_dataset_classes(s->set), err)) return -1;
-    smoe_params *params = smoe_model_params(*model);
-    if (smoe_params_allocate(params, 1, err)) return -1;
-    if (smoe_params_load(params, s->weights, SMOE_FIT_EXACT, NULL, err)) return -1;
-    return smoe_model_reserve(*model, batch, false, err);
-}
-
 static int evaluation_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (smoe_cost_estimate(&cost, spec, classes, err)) return -1;
@@ -296,7 +276,11 @@ static int evaluations_evaluate(stage *s, size_t p, const char *path, json_t *re
     size_t images = smoe_dataset_images(s->set);
     size_t batch = smoe_moe_eval_batch(&spec, images);
     SMOE_FREED float *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
-    if (load_model(s, &spec, batch, &model, err)) return -1;
+    if (smoe_model_create(&model, &spec, smoe_dataset_classes(s->set), err) ||
+        smoe_params_allocate(smoe_model_params(model), 1, err) ||
+        smoe_params_load(smoe_model_params(model), s->weights, SMOE_FIT_EXACT, NULL, err) ||
+        smoe_model_reserve(model, batch, false, err))
+        return -1;
     smoe_routing_open(&routing, model);
     int status = smoe_evaluate(model, &spec, s->set, batch,
                                &(smoe_eval_options){.outcomes = outcomes}, &eval, err);
@@ -315,23 +299,21 @@ static int evaluations_evaluate(stage *s, size_t p, const char *path, json_t *re
     return evaluation_cost(result, &spec, smoe_dataset_classes(s->set), err);
 }
 
-static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
-    SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
-    return model ? smoe_safetensors_open(&s->weights, model, err)
-                 : smoe_run_model(&s->weights, dir, "latest", NULL, err);
-}
-
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) {
     stage s = {.sweep = sweep, .trial = &sweep->trial[i], .scan = scan};
     json_auto_t *list = NULL;
+    SMOE_FREED char *results = results_path(sweep, i);
     size_t points = sweep->evaluate.points;
     for (size_t c = 0; c < sweep->evaluate.columns; c++)
         s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
     int status = results_read(&list, &s.images, sweep, i, err);
-    if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+    SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
+    if (!status && json_array_size(list) < points)
+        status = model ? smoe_safetensors_open(&s.weights, model, err)
+                       : smoe_run_model(&s.weights, dir, "latest", NULL, err);
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_auto_t *result = json_object();
@@ -343,8 +325,10 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                           done, points, SMOE_S(points));
         else
             status = evaluations_evaluate(&s, done, path, result, err);
-        if (!status) json_array_append(list, result);
-        if (!status) status = write_results(sweep, i, list, s.images, err);
+        if (status) break;
+        json_array_append(list, result);
+        json_auto_t *whole = json_pack("{s:O, s:O}", "evaluations", list, "images", s.images);
+        status = smoe_sealed_write(results, whole, err);
     }
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);

@@ -38,15 +38,6 @@ static const char *describe_trial(const smoe_sweep *sweep, const smoe_trial *tri
     return smoe_text_shown(text ? text : "the only cell", buf, SHOWN);
 }
 
-/* It includes what the trial starts from. */
-static void hash_meaning(const smoe_sweep *sweep, smoe_trial *trial, json_t *json,
-                         const smoe_model_spec *model) {
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (smoe_spec_started(sweep->column[c]))
-            json_object_set_new(json, sweep->column[c], json_string(trial->value[c]));
-    trial->meaning = smoe_trial_meaning(json, model);
-}
-
 /* ---- values without effect ------------------------------------------------------------------- */
 
 /* Values that were given and have no effect in any trial so far. */
@@ -55,14 +46,6 @@ typedef struct idles {
     size_t count;
     bool begun;
 } idles;
-
-static void idles_begin(idles *list, const smoe_spec *spec) {
-    smoe_idle idle;
-    list->begun = true;
-    for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));) {
-        SMOE_APPEND(list->item, list->count) = idle;
-    }
-}
 
 static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
     smoe_idle idle;
@@ -74,7 +57,11 @@ static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
 /* Adds a trial: values that have an effect in it are no longer idle. */
 static void idles_add(idles *list, const smoe_spec *spec) {
     size_t kept = 0;
-    if (!list->begun) idles_begin(list, spec);
+    smoe_idle idle;
+    for (size_t at = 0; !list->begun && (at = smoe_spec_idle(spec, at, &idle));) {
+        SMOE_APPEND(list->item, list->count) = idle;
+    }
+    list->begun = true;
     for (size_t i = 0; i < list->count; i++)
         if (idle_in(spec, &list->item[i])) list->item[kept++] = list->item[i];
     list->count = kept;
@@ -113,7 +100,10 @@ static int resolve_trial(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_t
     json_auto_t *json = smoe_spec_object(&spec);
     if (!sweep->name) sweep->name = smoe_alloc_text(spec.name);
     smoe_trial_set_spec(trial, json);
-    hash_meaning(sweep, trial, json, &spec.model);
+    for (size_t c = 0; c < sweep->columns; c++) /* its meaning includes what it starts from */
+        if (smoe_spec_started(sweep->column[c]))
+            json_object_set_new(json, sweep->column[c], json_string(trial->value[c]));
+    trial->meaning = smoe_trial_meaning(json, &spec.model);
     idles_add(idle, &spec);
     return 1;
 }

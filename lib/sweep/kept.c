@@ -42,23 +42,19 @@ static int copy(const char *from, const char *to, smoe_err *err) {
     return status;
 }
 
-static int keep_file(const char *folder, const char *to, const char *name, smoe_err *err) {
-    SMOE_FREED char *from = smoe_text_format("%s/%s", folder, name);
-    SMOE_FREED char *kept = smoe_text_format("%s/%s", to, name);
-    /* A file that has disappeared is reported when it is copied. */
-    return link(from, kept) ? copy(from, kept, err) : 0;
-}
-
 /* The files of the model, whose names begin so. Opening the copy shows whether it is complete. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     SMOE_FREED char *folder = smoe_file_folder(checkpoint), *kept = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char **names = smoe_file_names(folder);
     if (!names) return smoe_fail_errno(err, SMOE_DATA, "%s", folder);
-    for (char **name = names; *name; name++)
-        if (!strncmp(*name, "model", 5) && !strstr(*name, SMOE_FILE_TEMPORARY) &&
-            keep_file(folder, to, *name, err))
-            return -1;
+    for (char **name = names; *name; name++) {
+        if (strncmp(*name, "model", 5) || strstr(*name, SMOE_FILE_TEMPORARY)) continue;
+        SMOE_FREED char *from = smoe_text_format("%s/%s", folder, *name);
+        SMOE_FREED char *own = smoe_text_format("%s/%s", to, *name);
+        /* A file that has disappeared is reported when it is copied. */
+        if (link(from, own) && copy(from, own, err)) return -1;
+    }
     kept = smoe_text_format("%s/%s", to, basename(checkpoint));
     return smoe_safetensors_peek(&file, kept, err);
 }

@@ -23,15 +23,6 @@ static json_t *texts_json(char *const *text, size_t count) {
     return list;
 }
 
-static json_t *evaluate_json(const smoe_sweep *sweep) {
-    const smoe_points *axis = &sweep->evaluate;
-    json_t *points = json_array();
-    for (size_t p = 0; p < axis->points; p++)
-        json_array_append_new(points, texts_json(axis->value[p], axis->columns));
-    return json_pack("{s:o, s:o}", "columns", texts_json(axis->column, axis->columns), "points",
-                     points);
-}
-
 static json_t *plan_json(smoe_sweep_plan plan) {
     json_t *list = json_array();
     for (size_t i = 0; i < plan.primaries; i++) {
@@ -60,6 +51,13 @@ static json_t *header_json(const smoe_sweep *sweep) {
     const smoe_start *start = &sweep->start;
     const smoe_file_choice *choice = &start->choice;
     const smoe_sweep_plan *plan = &sweep->plan;
+    const smoe_points *axis = &sweep->evaluate;
+    json_t *points = axis->points ? json_array() : NULL;
+    for (size_t p = 0; p < axis->points; p++)
+        json_array_append_new(points, texts_json(axis->value[p], axis->columns));
+    json_t *evaluate = points ? json_pack("{s:o, s:o}", "columns",
+                                          texts_json(axis->column, axis->columns), "points", points)
+                              : NULL;
     json_t *grid = choice->rows
                        ? json_pack("[I, I]", (json_int_t)choice->rows, (json_int_t)choice->columns)
                        : NULL;
@@ -71,9 +69,8 @@ static json_t *header_json(const smoe_sweep *sweep) {
     return json_pack("{s:o, s:I, s:o, s:o*, s:o*, s:s*, s:o*, s:o*, s:o*, s:o*, s:s*, s:o*, s:o*, "
                      "s:s*, s:o*, s:s}",
                      "sweep", smoe_json_text(sweep->name), "cells", (json_int_t)sweep->trials,
-                     "columns", texts_json(sweep->column, sweep->columns), "evaluate",
-                     sweep->evaluate.points ? evaluate_json(sweep) : NULL, "run",
-                     path_json(sweep->run), "checkpoint", sweep->checkpoint, "init",
+                     "columns", texts_json(sweep->column, sweep->columns), "evaluate", evaluate,
+                     "run", path_json(sweep->run), "checkpoint", sweep->checkpoint, "init",
                      path_json(sweep->init), "upcycle",
                      sweep->init ? json_boolean(start->upcycle) : NULL, "moments",
                      truth_json(start->moments), "partial", truth_json(start->partial), "weights",
@@ -174,14 +171,6 @@ static void manifest_difference(void *user, const char *key, const json_t *was, 
                    old ? old : "absent");
 }
 
-/* The keys that differ, as many as there is room for. */
-static const char *differences(const smoe_trial *was, const smoe_trial *is, char *text) {
-    json_auto_t *old = json_loads(was->spec, 0, NULL), *now = json_loads(is->spec, 0, NULL);
-    *text = '\0';
-    smoe_json_compare(old, now, manifest_difference, text);
-    return *text ? text : "another name";
-}
-
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(err, SMOE_USAGE,
@@ -190,10 +179,13 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err 
                          was->dir, was->trials, SMOE_S(was->trials), is->trials);
     for (size_t i = 0; i < is->trials; i++) {
         if (among(was, &is->trial[i], i)) continue;
-        char text[DIFFERENCES];
-        return smoe_fail(
-            err, SMOE_USAGE, "%s: is another sweep: cell %s has %s; -o DIR chooses another folder",
-            was->dir, is->trial[i].name, differences(&was->trial[i], &is->trial[i], text));
+        char text[DIFFERENCES] = ""; /* the keys that differ, as many as there is room for */
+        json_auto_t *old = json_loads(was->trial[i].spec, 0, NULL);
+        json_auto_t *now = json_loads(is->trial[i].spec, 0, NULL);
+        smoe_json_compare(old, now, manifest_difference, text);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: cell %s has %s; -o DIR chooses another folder",
+                         was->dir, is->trial[i].name, *text ? text : "another name");
     }
     return smoe_manifest_compare_settings(was, is, err);
 }

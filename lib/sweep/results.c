@@ -156,12 +156,6 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
     return smoe_sweep_column(sweep, name) != SIZE_MAX;
 }
 
-static void list_swept(char *list, size_t size, const smoe_sweep *sweep) {
-    for (size_t c = 0; c < sweep->columns; c++) smoe_text_list(list, size, "%s", sweep->column[c]);
-    for (size_t c = 0; c < sweep->evaluate.columns; c++)
-        smoe_text_list(list, size, SMOE_EVALUATED "%s", sweep->evaluate.column[c]);
-}
-
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
                       bool may_measure, smoe_err *err) {
     char known[1000] = "", swept[1000] = "";
@@ -170,7 +164,10 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
             smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
-    list_swept(swept, sizeof swept, sweep);
+    for (size_t c = 0; c < sweep->columns; c++)
+        smoe_text_list(swept, sizeof swept, "%s", sweep->column[c]);
+    for (size_t c = 0; c < sweep->evaluate.columns; c++)
+        smoe_text_list(swept, sizeof swept, SMOE_EVALUATED "%s", sweep->evaluate.column[c]);
     smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is %s%s", axis, name,
               !may_measure ? "not a swept key"
               : may_set    ? "neither a swept key nor a measured column; these are measured: "
@@ -207,16 +204,6 @@ int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-static const char *state_name(smoe_trial_state state) {
-    return state == SMOE_TRIAL_DONE ? "done" : state == SMOE_TRIAL_FAILED ? "failed" : "open";
-}
-
-/* The first line of the reason why a trial failed; "" if it has not. To be freed. */
-static char *error_of(const smoe_trial *trial) {
-    const char *error = json_string_value(json_object_get(trial->outcome, "error"));
-    return error ? smoe_alloc_part(error, strcspn(error, "\n")) : smoe_alloc_text("");
-}
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {
     size_t n = 0;
@@ -259,13 +246,16 @@ static void add_trials(smoe_result *result, const smoe_results *r, const char *n
     const smoe_sweep *sweep = r->sweep;
     smoe_frame *frame = smoe_result_table(result, NULL, name);
     frame->where = SMOE_IN_CSV;
+    static const char *const states[] = {
+        [SMOE_TRIAL_OPEN] = "open", [SMOE_TRIAL_DONE] = "done", [SMOE_TRIAL_FAILED] = "failed"};
     bool trials = r->trained == sweep->columns; /* evaluations have no state of their own */
     for (size_t i = 0; i < sweep->trials; i++) {
-        SMOE_FREED char *error = error_of(&sweep->trial[i]);
+        const char *why = json_string_value(json_object_get(sweep->trial[i].outcome, "error"));
+        SMOE_FREED char *error = smoe_alloc_part(why ? why : "", why ? strcspn(why, "\n") : 0);
         smoe_cell_text(frame, "cell", sweep->trial[i].name);
         for (size_t c = 0; c < sweep->columns; c++)
             smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c]);
-        smoe_cell_text(frame, "status", state_name(sweep->trial[i].state));
+        smoe_cell_text(frame, "status", states[sweep->trial[i].state]);
         for (size_t m = 0; m < r->measured->metrics; m++)
             smoe_cell_number(frame, r->measured->metric[m],
                              r->measured->value[i * r->measured->metrics + m]);
@@ -361,14 +351,6 @@ static void results_add_cells(smoe_result *result, const smoe_sweep *sweep) {
     }
 }
 
-static void add_open(smoe_result *result, const smoe_sweep *sweep) {
-    size_t failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, true);
-    size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, true);
-    if (failed || open)
-        smoe_result_line(result, NULL, "%zu of %zu cell%s failed, %zu not finished.", failed,
-                         sweep->trials, SMOE_S(sweep->trials), open);
-}
-
 void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
     bool trials = r->trained == r->sweep->columns; /* else their evaluations */
     if (all && trials) {
@@ -383,7 +365,11 @@ void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
                    trials ? "summary" : "evaluations_summary");
     smoe_tables_contrasts(result, &r->contrasts, trials ? "" : "evaluations_",
                           smoe_results_first(r, r->sweep->figure.y));
-    if (all && trials) add_open(result, r->sweep);
+    size_t failed = smoe_trial_count(r->sweep, SMOE_TRIAL_FAILED, true);
+    size_t open = smoe_trial_count(r->sweep, SMOE_TRIAL_OPEN, true);
+    if (all && trials && (failed || open))
+        smoe_result_line(result, NULL, "%zu of %zu cell%s failed, %zu not finished.", failed,
+                         r->sweep->trials, SMOE_S(r->sweep->trials), open);
     if (!r->evaluations) return;
     smoe_result *part = smoe_result_part(result, NULL);
     if (r->evaluations->measured->metrics) part->title = "Evaluations at other settings";

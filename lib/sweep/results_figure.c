@@ -303,15 +303,6 @@ static bool has_level(const figure *f) {
     return f->references == 1 && f->m->groups > 1;
 }
 
-static void mark_reference(const figure *f) {
-    for (size_t l = 0; l < f->panel->marks && f->panel->marks > 1 && !has_level(f); l++) {
-        smoe_mark *line = &f->panel->mark[l];
-        size_t used = strlen(line->name);
-        if (f->reference_of[l] && f->reference_of[l] == line->points)
-            snprintf(line->name + used, sizeof line->name - used, " (reference)");
-    }
-}
-
 /* The points that no other dominates, as a line of their own. */
 static void add_front(const figure *f) {
     smoe_mark *line = smoe_plot_points(f->panel);
@@ -358,7 +349,12 @@ static int figure_plot(figure *f, const char *name, int log, bool *drawn, smoe_e
 static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) {
     for (size_t g = 0; g < f->m->groups; g++)
         if (add_point(f, g, err)) return -1;
-    mark_reference(f);
+    for (size_t l = 0; l < f->panel->marks && f->panel->marks > 1 && !has_level(f); l++) {
+        smoe_mark *line = &f->panel->mark[l];
+        size_t used = strlen(line->name);
+        if (f->reference_of[l] && f->reference_of[l] == line->points)
+            snprintf(line->name + used, sizeof line->name - used, " (reference)");
+    }
     if (f->sweep->figure.front && f->x == SIZE_MAX) add_front(f);
     int log = order_points(f);
     char *label = f->panel->x.label, buf[SMOE_METRIC_KEY];
@@ -378,16 +374,6 @@ static size_t cells_key(const smoe_sweep *sweep, const char *text, const char **
     SMOE_FREED char *key = text ? smoe_alloc_part(text, strcspn(text, ":")) : NULL;
     *colour = key && text[strlen(key)] ? text + strlen(key) + 1 : NULL;
     return smoe_sweep_column(sweep, key);
-}
-
-/* A row for a group: its panel, its place in it, and the mean of the metric. */
-static void add_cell(smoe_frame *frame, const figure *f, size_t group, const char *panel) {
-    smoe_frame_put(
-        frame, {"run", .text = panel}, {"column", .number = figure_rank_of(f, group, f->x)},
-        {"row", .number = figure_rank_of(f, group, f->y)},
-        {f->sweep->column[f->x], .text = group_value(f, group, f->x)},
-        {f->sweep->column[f->y], .text = group_value(f, group, f->y)},
-        {f->m->metric[f->metric], .number = smoe_measures_stats(f->m, group, f->metric).mean});
 }
 
 /* The metric as colours over x and y, a panel for what else differs: DIR/NAME.gp, .svg, and the
@@ -412,7 +398,14 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
     for (size_t g = 0; g < f->m->groups; g++) figure_line_of(f, g);
     for (size_t l = 0; l < f->panel->marks; l++)
         for (size_t g = 0; g < f->m->groups; g++)
-            if (figure_line_of(f, g) == l) add_cell(&frame, f, g, f->panel->mark[l].name);
+            if (figure_line_of(f, g) == l)
+                smoe_frame_put(&frame, {"run", .text = f->panel->mark[l].name},
+                               {"column", .number = figure_rank_of(f, g, f->x)},
+                               {"row", .number = figure_rank_of(f, g, f->y)},
+                               {x, .text = group_value(f, g, f->x)},
+                               {y, .text = group_value(f, g, f->y)},
+                               {f->m->metric[f->metric],
+                                .number = smoe_measures_stats(f->m, g, f->metric).mean});
     if (f->panel->marks && *f->panel->mark->name) entry.panel[0] = "run";
     if (smoe_frame_check(&frame, err) || smoe_frame_csv(&frame, path, err)) return -1;
     smoe_figure_plot(&plot, &entry, &frame, 1);

@@ -244,14 +244,6 @@ static void stop_all(runner *r) {
     runner_forward(r, SIGTERM);
 }
 
-/* Waits a moment, or until a child ends or a signal asks to stop. */
-static void wait_for_news(const runner *r) {
-    const struct timespec moment = {.tv_nsec = 200000000};
-    const volatile sig_atomic_t *stop = r->options->stop;
-    sigset_t children = set_of(ends);
-    if (r->stopping || !stop || !*stop) sigtimedwait(&children, NULL, &moment);
-}
-
 /* Starts trials until all jobs are taken. *held: another process runs one of the trials. */
 static int runner_fill(runner *r, bool *held, smoe_err *err) {
     *held = false;
@@ -267,7 +259,9 @@ static int runner_fill(runner *r, bool *held, smoe_err *err) {
 }
 
 static int loop(runner *r, smoe_err *err) {
+    const struct timespec moment = {.tv_nsec = 200000000};
     const volatile sig_atomic_t *stop = r->options->stop;
+    sigset_t children = set_of(ends);
     for (;;) {
         bool held = false;
         if (reap(r, err)) return -1;
@@ -288,7 +282,8 @@ static int loop(runner *r, smoe_err *err) {
             runner_say(r, "waiting for cells that other processes run");
             r->told = true;
         }
-        wait_for_news(r);
+        /* a moment, or until a child ends or a signal asks to stop */
+        if (r->stopping || !stop || !*stop) sigtimedwait(&children, NULL, &moment);
     }
 }
 
@@ -330,16 +325,6 @@ static int runner_conclude(const runner *r, smoe_err *err) {
     return smoe_fail_more(err, SMOE_PARTIAL, "--resume --retry-failed runs them again");
 }
 
-/* If SIGCHLD is ignored, ends of children are not reported. */
-static int check_signals(smoe_err *err) {
-    struct sigaction action;
-    if (sigaction(SIGCHLD, NULL, &action))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot read the action of SIGCHLD");
-    if (action.sa_handler != SIG_IGN && !(action.sa_flags & SA_NOCLDWAIT)) return 0;
-    return smoe_fail(err, SMOE_RUNTIME,
-                     "SIGCHLD is ignored, so the end of a trial would not be noticed");
-}
-
 static int runner_open(runner *r, smoe_err *err) {
     size_t trials = r->sweep->trials;
     r->worker = smoe_alloc(r->jobs, sizeof *r->worker);
@@ -354,7 +339,12 @@ static int runner_open(runner *r, smoe_err *err) {
         r->trial[i].test_precision = NAN;
         r->settled[i] = r->sweep->trial[i].left_out;
     }
-    return check_signals(err);
+    struct sigaction action; /* if SIGCHLD is ignored, ends of children are not reported */
+    if (sigaction(SIGCHLD, NULL, &action))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot read the action of SIGCHLD");
+    if (action.sa_handler != SIG_IGN && !(action.sa_flags & SA_NOCLDWAIT)) return 0;
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "SIGCHLD is ignored, so the end of a trial would not be noticed");
 }
 
 /* If several trials are to run, opens the data of the first, so that trials, which are forks of

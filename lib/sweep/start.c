@@ -75,19 +75,16 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
     return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
-/* A number of classes that the spec allows. The data say which it is, and it does not matter here:
- * a head for another number is no error. */
-static size_t start_classes(const smoe_spec *spec) {
-    size_t listed = spec->model.moe.balance.superclasses.count;
-    return spec->data.classes ? spec->data.classes : listed ? listed : 2;
-}
-
 /* Whether a trial can start from the file. */
 static int start_fits(const smoe_sweep *sweep, const smoe_spec *spec, const smoe_safetensors *file,
                       smoe_err *err) {
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_fit fit = smoe_start_fit(sweep, spec);
-    if (smoe_model_create(&model, spec, start_classes(spec), err) ||
+    /* Some number that the spec allows. The data say which it is, and it does not matter here: a
+     * head for another number is no error. */
+    size_t listed = spec->model.moe.balance.superclasses.count;
+    size_t classes = spec->data.classes ? spec->data.classes : listed ? listed : 2;
+    if (smoe_model_create(&model, spec, classes, err) ||
         smoe_params_check(smoe_model_params(model), file, fit, err) ||
         (fit != SMOE_FIT_PARTIAL && smoe_implied_check(spec, file, false, err)))
         return -1;
@@ -138,21 +135,16 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, s
     return 0;
 }
 
-static bool start_was(const smoe_sweep *old, const smoe_trial *trial) {
-    size_t k = 0;
-    while (k < old->trials && !smoe_trial_same(&old->trial[k], trial)) k++;
-    return k < old->trials;
-}
-
 int smoe_start_check(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *path = NULL;
     bool more = sweep->init && dir && smoe_file_holds(dir, "cells.jsonl");
     if (more && smoe_sweep_open(&old, dir, err)) return -1;
-    for (size_t i = 0; i < sweep->trials && sweep->init; i++)
-        if (!start_was(&old, &sweep->trial[i]) && check_start(sweep, i, &path, &file, err))
-            return -1;
+    for (size_t i = 0, k; i < sweep->trials && sweep->init; i++) {
+        for (k = 0; k < old.trials && !smoe_trial_same(&old.trial[k], &sweep->trial[i]);) k++;
+        if (k == old.trials && check_start(sweep, i, &path, &file, err)) return -1;
+    }
     return 0;
 }
 

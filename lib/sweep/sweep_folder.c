@@ -46,15 +46,6 @@ static int own(const char *dir, smoe_err *err) {
     return 0;
 }
 
-/* And of its trials. */
-static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
-    for (size_t i = 0; i < sweep->trials && !sweep->run; i++) {
-        SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
-        if (smoe_run_own(dir, err)) return -1;
-    }
-    return 0;
-}
-
 /* ---- making the folder ----------------------------------------------------------------------- */
 
 /* Held, or left by a process that was killed, while a manifest or tables are written. */
@@ -120,15 +111,6 @@ int smoe_sweep_turn(smoe_claim *turn, const char *dir, smoe_err *err) {
     return got < 0 ? -1 : 0;
 }
 
-/* Moves a text that is there and differs; true if it did. */
-static bool adopt(char **to, char **from) {
-    if (!*from || (*to && !strcmp(*to, *from))) return false;
-    free(*to);
-    *to = *from;
-    *from = NULL;
-    return true;
-}
-
 /* Replaces this sweep by the one in the folder, if they are the same. The reference and the figure
  * concern no trial: the folder takes over those that this sweep states. */
 static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
@@ -139,7 +121,11 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
                          &old.figure.title};
     if (smoe_sweep_open(&old, dir, err) || smoe_manifest_compare(&old, sweep, err)) return -1;
     bool changed = smoe_sweep_see(&old.plan, sweep->plan.seen);
-    for (size_t i = 0; i < SMOE_COUNT(to); i++) changed |= adopt(to[i], from[i]);
+    for (size_t i = 0; i < SMOE_COUNT(to); i++) {
+        if (!*from[i] || (*to[i] && !strcmp(*to[i], *from[i]))) continue;
+        smoe_text_set(to[i], *from[i]);
+        changed = true;
+    }
     if (changed && smoe_manifest_write(&old, dir, err)) return -1;
     const smoe_sweep given = *sweep;
     *sweep = old;
@@ -191,7 +177,10 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
     } else if (!own(dir, err)) {
         status = smoe_manifest_read(sweep, path, err);
-        if (!status) status = own_trials(sweep, err);
+        for (size_t i = 0; i < sweep->trials && !sweep->run && !status; i++) {
+            SMOE_FREED char *trial = smoe_trial_dir(sweep, i);
+            status = smoe_run_own(trial, err);
+        }
     }
     if (status) smoe_sweep_free(sweep);
     return status;

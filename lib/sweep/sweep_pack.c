@@ -51,12 +51,6 @@ static int add_file(pack *p, const char *name) {
     return sweep_pack_add(p, name, text, size);
 }
 
-static bool judges_losses(const smoe_sweep_plan *plan) {
-    for (size_t i = 0; i < plan->primaries; i++)
-        if (smoe_outcomes_column(plan->primary[i].measure) == 1) return true;
-    return false;
-}
-
 /* Adds which images a trial got right, or also their losses, if its outcomes exist. */
 static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
@@ -106,7 +100,9 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
 }
 
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
-    pack p = {.path = path, .dir = sweep->dir, .err = err, .losses = judges_losses(&sweep->plan)};
+    pack p = {.path = path, .dir = sweep->dir, .err = err};
+    for (size_t i = 0; i < sweep->plan.primaries; i++)
+        p.losses |= smoe_outcomes_column(sweep->plan.primary[i].measure) == 1;
     smoe_file file;
     if (smoe_file_create(&file, path, err)) return -1;
     p.archive = archive_write_new();

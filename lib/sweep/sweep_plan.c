@@ -72,10 +72,3 @@ int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe
     smoe_text_set(&sweep->reference, text);
     return 0;
 }
-
-int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
-                               smoe_err *err) {
-    if (smoe_margin_check(text, from, err)) return -1;
-    smoe_text_set(&sweep->plan.equivalence, text);
-    return 0;
-}

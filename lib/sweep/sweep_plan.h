@@ -20,8 +20,3 @@ int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
 bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
 /* Whether a seed is one of them. */
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);
-
-/* Gives the plan other margins (compare/settings.h), for differences that are no primary
- * contrasts. */
-int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
-                               smoe_err *err) SMOE_MUST_CHECK;

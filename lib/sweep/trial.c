@@ -6,8 +6,6 @@
 #include "base/digest.h"
 #include "store/run_files.h"
 
-#include <ctype.h>
-
 size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key) {
     for (size_t c = 0; key && c < sweep->columns; c++)
         if (!strcmp(sweep->column[c], key)) return c;
@@ -206,26 +204,14 @@ uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial
 
 /* ---- which trials a process runs ------------------------------------------------------------- */
 
-/* Reads a number without sign or space, and moves on behind it. */
-static bool choose_number(const char **at, unsigned long long *to) {
-    char *end;
-    if (!isdigit((unsigned char)**at)) return false;
-    *to = strtoull(*at, &end, 10);
-    *at = end;
-    return true;
-}
-
 /* Takes the trials of one part of the list, "17" or "17-20". */
 static int choose_part(smoe_sweep *sweep, const char *part, smoe_err *err) {
-    unsigned long long first = 0, last;
-    const char *at = part;
-    bool good = choose_number(&at, &first), begins = false, ends = false;
-    last = first;
-    if (good && *at == '-') {
-        at++;
-        good = choose_number(&at, &last);
-    }
-    if (!good || *at || first > last)
+    unsigned long long first = 0, last = 0;
+    int end = 0, numbers = sscanf(part, "%llu%n-%llu%n", &first, &end, &last, &end);
+    bool plain = !part[strspn(part, "0123456789-")] && *part != '-' && !strstr(part, "--");
+    bool begins = false, ends = false;
+    if (numbers == 1) last = first;
+    if (!plain || numbers < 1 || part[end] || first > last)
         return smoe_fail(err, SMOE_USAGE,
                          "--cells: '%s': expected the numbers of cells, as 3,17-20; --dry-run and "
                          "--status list them",

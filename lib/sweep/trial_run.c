@@ -29,13 +29,6 @@ static json_t *get(const json_t *result, smoe_metric metric) {
     return json_object_get(result, smoe_metrics[metric].column);
 }
 
-static void keep_best(reader *r, double precision) {
-    if (precision <= r->best) return;
-    r->best = precision;
-    trial_run_set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
-    trial_run_set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
-}
-
 /* The latest number of each metric that has a column; over layers the largest of a record, most
  * [SMOE_METRICS]. */
 static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most) {
@@ -45,7 +38,11 @@ static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, d
     if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number)) {
         SMOE_APPEND(r->rates, r->count) = number;
     }
-    if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
+    if (at->metric == SMOE_METRIC_PRECISION && number > r->best) {
+        r->best = number;
+        trial_run_set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(number));
+        trial_run_set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
+    }
     if (!entry->column) return;
     if (entry->layers == SMOE_LAYERS_MAX)
         most[at->metric] = fmax(most[at->metric], number);
@@ -104,13 +101,6 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
- * waited for, ten seconds at most. */
-static void wait_for_run(const char *dir) {
-    const struct timespec nap = {.tv_nsec = 20000000};
-    for (int i = 0; i < 500 && smoe_run_is_written(dir); i++) nanosleep(&nap, NULL);
-}
-
 /* The run of another trial with a checkpoint and the same keys of data, whose images must be the
  * same, or what is compared is not what differs; one that was evaluated on the same split (*tested)
  * if there is one. NULL: there is none. Fresh. */
@@ -152,7 +142,10 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     SMOE_FREED char *beside = trial_run_beside(sweep, i, &how.beside_tested);
     how.beside = beside;
     smoe_train_result result = {0};
-    wait_for_run(dir);
+    /* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
+     * waited for, ten seconds at most. */
+    const struct timespec nap = {.tv_nsec = 20000000};
+    for (int n = 0; n < 500 && smoe_run_is_written(dir); n++) nanosleep(&nap, NULL);
     int status = smoe_train(spec, &how, &result, err);
     if (!status) spec->train.steps = result.step;
     *classes = result.classes;

@@ -263,6 +263,13 @@ static void slopes_by_hand(void **state) {
     assert_false(smoe_contrast_slope(weight, two, x, 4));
 }
 
+/* As smoe sweep does with its option. */
+static int set_equivalence(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
+    if (smoe_margin_check(text, from, err)) return -1;
+    smoe_text_set(&sweep->plan.equivalence, text);
+    return 0;
+}
+
 /* 4 - 2 experts: 0.01 -+ 0.001 t, 90% interval up to 0.01 + 2.919986 x 0.002 / sqrt 3 = 0.01337. */
 static void margins_decide(void **state) {
     smoe_sweep sweep =
@@ -280,7 +287,7 @@ static void margins_decide(void **state) {
     smoe_err err;
     for (size_t i = 0; i < 6; i++) sweep_folder_done(&sweep, i, precision[i], "other", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(smoe_sweep_set_equivalence(&sweep, cases[i].margin, "test", &err), 0);
+        assert_int_equal(set_equivalence(&sweep, cases[i].margin, "test", &err), 0);
         smoe_results r = sweep_folder_results(&sweep);
         assert_int_equal(r.contrasts.compared.differences, 1);
         assert_string_equal(
@@ -289,18 +296,18 @@ static void margins_decide(void **state) {
         smoe_results_free(&r);
     }
     sweep_folder_done(&sweep, 3, 0.45, "other", 1);
-    assert_int_equal(smoe_sweep_set_equivalence(&sweep, "0.01", "test", &err), 0);
+    assert_int_equal(set_equivalence(&sweep, "0.01", "test", &err), 0);
     smoe_results r = sweep_folder_results(&sweep);
     assert_string_equal(smoe_difference_verdict(text, sizeof text, r.contrasts.compared.difference),
                         "not decided");
     smoe_results_free(&r);
     static const char *const bad[] = {"0", "-1", "much", "0.1,0.2", "precision_at_1=x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(smoe_sweep_set_equivalence(&sweep, bad[i], "--equivalence", &err), -1);
+        assert_int_equal(set_equivalence(&sweep, bad[i], "--equivalence", &err), -1);
         assert_int_equal(err.code, SMOE_USAGE);
         assert_non_null(strstr(err.text, "--equivalence: '"));
     }
-    assert_int_equal(smoe_sweep_set_equivalence(&sweep, "beauty=1", "--equivalence", &err), -1);
+    assert_int_equal(set_equivalence(&sweep, "beauty=1", "--equivalence", &err), -1);
     assert_string_equal(err.text,
                         "--equivalence: 'beauty' is not a measured column of results.csv");
     smoe_sweep_free(&sweep);
