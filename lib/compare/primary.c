@@ -60,15 +60,6 @@ static size_t weigh_trend(double *weight, const smoe_combinations *r, const char
     return n;
 }
 
-/* Whether a combination has these settings. */
-static bool any_row(const smoe_combinations *r, const char *settings) {
-    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
-    SMOE_FREED const char **wanted = wanted_of(&s, settings, r);
-    for (size_t i = 0; i < r->count; i++)
-        if (smoe_combinations_fit(r, i, wanted, SIZE_MAX)) return true;
-    return false;
-}
-
 /* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot
  * be measured); SIZE_MAX: one has several references. */
 static size_t primary_weigh(double *weight, const smoe_combinations *r, const smoe_primary *p) {
@@ -160,22 +151,20 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
                          "numbers there",
                          from, p->trend);
     if (n) return 0;
-    bool some = any_row(r, p->row);
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    SMOE_FREED const char **wanted = wanted_of(&s, p->row, r);
+    bool some = false; /* combinations have these settings */
+    for (size_t i = 0; i < r->count; i++) some |= smoe_combinations_fit(r, i, wanted, SIZE_MAX);
     return smoe_fail(err, SMOE_USAGE, "%s: no row has %s%s", from,
                      some ? "a counterpart with " : "", some ? p->reference : p->row);
 }
 
-/* Fills in the parts that the spec leaves out. */
-static void primary_complete(smoe_primary *p, const char *equivalence) {
+int smoe_primary_check(smoe_primary *p, const char *equivalence,
+                       const smoe_combinations *combinations, const char *from, smoe_err *err) {
     if (!p->measure) p->measure = smoe_alloc_text(smoe_metrics[SMOE_METRIC_PRECISION].column);
     double margin = smoe_margin_of(equivalence, p->measure);
     if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin))
         p->margin = smoe_text_format("%.17g", margin);
-}
-
-int smoe_primary_check(smoe_primary *p, const char *equivalence,
-                       const smoe_combinations *combinations, const char *from, smoe_err *err) {
-    primary_complete(p, equivalence);
     if (check_parts(p, smoe_primary_is_evaluated(p), from, err)) return -1;
     return check_groups(combinations, p, from, err);
 }
@@ -212,14 +201,6 @@ char *smoe_primary_words(const smoe_primary *p) {
 
 /* ---- the results ----------------------------------------------------------------------------- */
 
-static int primary_measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
-    size_t metric = smoe_measures_metric(m, result->asked->measure);
-    SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
-    result->groups = primary_weigh(weight, &m->own, result->asked);
-    if (!result->groups || result->groups == SIZE_MAX || metric == SIZE_MAX) return 0;
-    return smoe_contrast_measure(&result->paired, m, weight, metric, err);
-}
-
 static smoe_finding finding_of(const smoe_primary_result *result) {
     const smoe_paired *d = &result->paired;
     const char *expect = result->asked->expect;
@@ -252,7 +233,12 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
         if (primary->margin) (void)smoe_settings_number(primary->margin, &margin);
         list[i] = (smoe_primary_result){
             .asked = primary, .paired = smoe_stats_paired(NULL, 0), .margin = margin};
-        if (of && primary_measure(&list[i], of, err)) return -1;
+        size_t metric = of ? smoe_measures_metric(of, primary->measure) : SIZE_MAX;
+        SMOE_FREED double *weight = of ? smoe_alloc(of->groups + 1, sizeof *weight) : NULL;
+        if (of) list[i].groups = primary_weigh(weight, &of->own, primary);
+        if (list[i].groups && list[i].groups != SIZE_MAX && metric != SIZE_MAX &&
+            smoe_contrast_measure(&list[i].paired, of, weight, metric, err))
+            return -1;
         p[i] = list[i].p = isfinite(margin) ? smoe_stats_p_equivalent(&list[i].paired, margin)
                                             : smoe_stats_p(&list[i].paired, list[i].paired.mean);
     }

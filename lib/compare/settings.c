@@ -162,18 +162,13 @@ size_t smoe_combinations_fitting(const smoe_combinations *r, const char *const *
 
 /* ---- margins --------------------------------------------------------------------------------- */
 
-/* The value set for a key, or NULL. */
-static const char *settings_value(const smoe_settings *s, const char *key) {
-    for (size_t i = 0; i < s->count; i++)
-        if (s->item[i].value && !strcmp(s->item[i].key, key)) return s->item[i].value;
-    return NULL;
-}
-
 double smoe_margin_of(const char *text, const char *metric) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (!text) return NAN;
     smoe_settings_read(&s, text);
-    const char *own = settings_value(&s, metric);
+    const char *own = NULL;
+    for (size_t i = 0; i < s.count && !own; i++)
+        if (!strcmp(s.item[i].key, metric)) own = s.item[i].value;
     if (!own && !s.item[0].value && smoe_metric_is_share(metric)) own = s.item[0].key;
     double margin = NAN;
     if (own) (void)smoe_settings_number(own, &margin);
