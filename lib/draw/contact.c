@@ -2,7 +2,7 @@
 #include "draw/contact.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
-#include "draw/encode_png.h"
+#include "draw/overlay.h"
 
 enum {
     ROWS = 12,    /* classes, evenly over them */
@@ -64,17 +64,11 @@ static void contact_put(smoe_image *out, const smoe_image *picture, size_t x, si
         }
 }
 
-/* The first images of a class, in the order of the data; how many there are of them. */
-static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image[EACH]) {
-    size_t found = 0;
-    for (size_t i = 0; i < smoe_dataset_images(set) && found < EACH; i++)
-        if (smoe_dataset_label(set, i) == class) image[found++] = i;
-    return found;
-}
-
 static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *picture,
                      smoe_image *work, smoe_err *err) {
-    size_t image[EACH] = {0}, found = first_of_class(s->set, contact_class_of(s, row), image);
+    size_t image[EACH] = {0}, found = 0; /* the first of the class, in the order of the data */
+    for (size_t i = 0; i < smoe_dataset_images(s->set) && found < EACH; i++)
+        if (smoe_dataset_label(s->set, i) == contact_class_of(s, row)) image[found++] = i;
     for (size_t half = 0; half < s->halves; half++)
         for (size_t k = 0; k < found; k++) {
             smoe_rng rng = smoe_rng_at(s->spec->seed, SMOE_RNG_AUGMENT, 0, 0, image[k]);

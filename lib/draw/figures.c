@@ -79,12 +79,6 @@ static bool is_text(const smoe_frame *f, const char *column) {
     return f->column[smoe_frame_find(f, column)].words;
 }
 
-static bool has_numbers(const smoe_frame *f, const char *const *needed, size_t row) {
-    for (; needed && *needed; needed++)
-        if (!isfinite(number_at(f, row, *needed))) return false;
-    return true;
-}
-
 /* The first row of each combination of values in the columns of a list: their numbers go to
  * found [rows], in the order of the table. If the list has only one column and that has numbers,
  * the order is by these, and rows without a number come last. Rows without a number in a column of
@@ -95,7 +89,9 @@ static size_t first_rows(const smoe_frame *f, const char *const *list, const cha
     size_t count = 0;
     for (size_t r = 0; r < f->rows; r++) {
         size_t i = count;
-        if (!has_numbers(f, needed, r)) continue;
+        bool lacks = false;
+        for (size_t k = 0; needed && needed[k]; k++) lacks |= !isfinite(number_at(f, r, needed[k]));
+        if (lacks) continue;
         while (i && !smoe_plot_agree(f, list, found[i - 1], r)) i--;
         if (i) continue;
         double v = sorted ? number_at(f, r, list[0]) : NAN;
@@ -349,17 +345,6 @@ static double tallest(const figure *g, size_t like) {
     return most;
 }
 
-/* The width of a bin: the least distance of two rows that follow each other; 0 where there are no
- * two. */
-static double bin_of(const figure *g) {
-    double least = INFINITY;
-    for (size_t r = 1; r < g->f->rows; r++) {
-        double far = number_at(g->f, r, g->entry->x) - number_at(g->f, r - 1, g->entry->x);
-        if (far > 0) least = fmin(least, far);
-    }
-    return isfinite(least) ? least : 0;
-}
-
 /* All panels have the same scale, so that they can be compared, unless they show different
  * things. */
 static void set_axes(const figure *g, smoe_panel *panel) {
@@ -369,7 +354,12 @@ static void set_axes(const figure *g, smoe_panel *panel) {
     bool bars = entry->kind == SMOE_FIGURE_BARS;
     span of_x = span_of(g->f, x, g->panel, SIZE_MAX),
          of_y = span_of(g->f, entry->y, g->panel, like);
-    double beside = bars ? 0.5 : entry->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
+    double bin = INFINITY; /* the least distance of two rows that follow each other */
+    for (size_t r = 1; entry->kind == SMOE_FIGURE_HISTOGRAM && r < g->f->rows; r++) {
+        double far = number_at(g->f, r, entry->x) - number_at(g->f, r - 1, entry->x);
+        if (far > 0) bin = fmin(bin, far);
+    }
+    double beside = bars ? 0.5 : isfinite(bin) ? bin / 2 : 0;
     smoe_plot_range(&panel->x, of_x.low, of_x.high, of_x.whole, false);
     if (beside > 0) panel->x.low = of_x.low - beside, panel->x.high = of_x.high + beside;
     if (bars) of_y.high = tallest(g, like);

@@ -1,12 +1,14 @@
 /* Sheets of overlays; see overlay.h. A tile is the image with one set of looks, which are drawn
  * over the patches. */
 #include "draw/overlay.h"
+#include "base/file.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
 #include "math/stats.h"
-#include "draw/encode_png.h"
 
 #include <errno.h>
+#include <png.h>
+#include <regex.h>
 
 enum {
     CHOSEN = 8,    /* units of a sheet, by rule */
@@ -133,11 +135,6 @@ static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_
         looks[p] = range[1] > 0
                        ? (look){width > 0 ? 0.92f * (1 - (take[p] - from) / width) : 0, {8, 10, 14}}
                        : (look){0.85f, {190, 190, 190}};
-}
-
-static void look_dropped(look *looks, const smoe_sample *s, const weights *w) {
-    for (size_t p = 0; p < s->side * s->side; p++)
-        looks[p] = (look){w->placed[s->first_patch + p] ? 0 : 1, {230, 0, 126}};
 }
 
 /* Each unit has its own hue; neighbouring numbers differ in lightness too. */
@@ -280,7 +277,9 @@ static void sheet_open(sheet *sh, const smoe_sample *s, const smoe_sample_layer 
     sh->across = sh->tiles < ACROSS ? sh->tiles : ACROSS;
     sh->stretched = is_flat(s, &sh->w);
     look *looks = sh->looks = smoe_alloc_in(&sh->memory, sh->tiles * patches, sizeof *looks);
-    if (sh->w.sparse) look_dropped(looks += patches, s, &sh->w);
+    if (sh->w.sparse) looks += patches;
+    for (size_t p = 0; sh->w.sparse && p < patches; p++)
+        looks[p] = (look){sh->w.placed[s->first_patch + p] ? 0 : 1, {230, 0, 126}};
     look_who(looks += patches, s, &sh->w);
     for (size_t i = 0; i < sh->units; i++)
         look_unit(looks += patches, s, &sh->w, sh->unit[i], sh->stretched);
@@ -432,32 +431,48 @@ int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_
     return status;
 }
 
-/* The text behind `word` and a number; NULL if it does not begin with these. */
-static const char *behind(const char *text, const char *word) {
-    size_t length = strlen(word);
-    size_t digits = strncmp(text, word, length) ? 0 : strspn(text + length, "0123456789");
-    return digits ? text + length + digits : NULL;
-}
-
-/* Whether that is the name of a sheet, as smoe_overlays_write makes it. */
-static bool is_sheet(const char *name) {
-    const char *run = behind(name, "run");
-    const char *image = behind(run && *run == '-' ? run + 1 : name, "image");
-    const char *block = image ? behind(image, "-blocks") : NULL;
-    static const char *const endings[] = {".png", "-large.png", ".gp", ".svg", ".pdf"};
-    for (size_t i = 0; block && i < SMOE_COUNT(endings); i++)
-        if (!strcmp(block, endings[i])) return true;
-    return false;
-}
-
 int smoe_overlays_remove(const char *folder, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/overlays", folder);
     SMOE_FREED char **names = smoe_file_names(path);
     if (!names && errno != ENOENT)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
-    for (char **name = names; name && *name; name++) {
+    static const char sheets[] = "^(run[0-9]+-)?image[0-9]+-blocks[0-9]+"
+                                 "(-large\\.png|\\.(png|gp|svg|pdf))$";
+    regex_t pattern;
+    int status = 0;
+    if (regcomp(&pattern, sheets, REG_EXTENDED | REG_NOSUB)) smoe_alloc_end();
+    for (char **name = names; name && *name && !status; name++) {
         SMOE_FREED char *file = smoe_text_format("%s/%s", path, *name);
-        if (is_sheet(*name) && smoe_file_remove(file, err)) return -1;
+        if (!regexec(&pattern, *name, 0, NULL, 0)) status = smoe_file_remove(file, err);
     }
+    regfree(&pattern);
+    return status;
+}
+
+/* ---- PNG files, by libpng's simplified interface ---------------------------------------------- */
+
+int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe_err *err) {
+    png_image png;
+    memset(&png, 0, sizeof png);
+    png.version = PNG_IMAGE_VERSION;
+    png.width = (png_uint_32)image->width;
+    png.height = (png_uint_32)image->height;
+    png.format = image->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    png_alloc_size_t room = PNG_IMAGE_PNG_SIZE_MAX(png);
+    *size = 0;
+    *bytes = smoe_alloc(room, 1);
+    if (!png_image_write_to_memory(&png, *bytes, &room, 0, image->pixel, 0, NULL)) {
+        free(*bytes);
+        *bytes = NULL;
+        return smoe_fail(err, SMOE_RUNTIME, "libpng: %s", png.message);
+    }
+    *size = room;
     return 0;
+}
+
+int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) {
+    SMOE_FREED uint8_t *bytes = NULL;
+    size_t size;
+    if (smoe_encode_png(image, &bytes, &size, err)) return smoe_fail_prefix(err, "%s", path);
+    return smoe_file_write(path, bytes, size, err);
 }

@@ -57,3 +57,12 @@ typedef struct smoe_overlays {
  * samples. A unit that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_t count,
                         smoe_err *err) SMOE_MUST_CHECK;
+
+/* ---- PNG files: grey or RGB, 8 bits per channel ---------------------------------------------- */
+
+/* The bytes of a PNG file in fresh memory. Fails with SMOE_RUNTIME. */
+int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Writes the file at path, completely or not at all. */
+int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) SMOE_MUST_CHECK;

@@ -59,13 +59,6 @@ static void lay_out_key(layout *l, const smoe_plot *plot) {
     if (entries) l->key = ((entries + l->key_columns - 1) / l->key_columns) * l->key_row + 10;
 }
 
-static size_t most_names(const smoe_plot *plot) {
-    size_t most = 0;
-    for (size_t i = 0; i < plot->panels; i++)
-        if (plot->panel[i].y.ticks > most) most = plot->panel[i].y.ticks;
-    return most;
-}
-
 static layout gnuplot_lay_out(const smoe_plot *plot, double width) {
     layout l = {.paper = width > 0, .across = plot->panels < 3 ? plot->panels : 3};
     if (l.paper) {
@@ -81,7 +74,10 @@ static layout gnuplot_lay_out(const smoe_plot *plot, double width) {
         bool alone = plot->panels == 1;
         l.panel_width = alone ? PANEL_WIDTH * 3 / 2 : PANEL_WIDTH;
         l.panel_height = alone ? PANEL_HEIGHT * 5 / 4 : PANEL_HEIGHT;
-        size_t names = most_names(plot) * SMOE_PLOT_SCREEN_FONT * 5 / 4 + PANEL_HEIGHT / 3;
+        size_t names = 0; /* along a y axis at most, then their height */
+        for (size_t i = 0; i < plot->panels; i++)
+            if (plot->panel[i].y.ticks > names) names = plot->panel[i].y.ticks;
+        names = names * SMOE_PLOT_SCREEN_FONT * 5 / 4 + PANEL_HEIGHT / 3;
         if (names > l.panel_height && names <= HIGHEST) l.panel_height = names;
         l.width = l.across * l.panel_width + 40;
         l.title = TITLE_HEIGHT;

@@ -68,32 +68,15 @@ static void put_facts(smoe_page *page, const smoe_report_fact *fact, size_t coun
     smoe_page_html(page, "</dl>\n");
 }
 
-static void put_origin(smoe_page *page, const smoe_report *report) {
-    if (!report->origin_count) return;
-    smoe_page_html(page, "<section id=\"provenance\">\n<h2>Provenance</h2>\n");
-    put_facts(page, report->origin, report->origin_count);
-    smoe_page_html(page, "</section>\n");
-}
-
-/* Without a table of runs all tables, but those of figures. */
-static void put_all_tables(smoe_page *page, const smoe_report *report) {
-    for (size_t i = 0; i < report->frame_count; i++)
-        if (report->frames[i].rows && !smoe_figure_find(report->frames[i].name))
-            report_put_table(page, &report->frames[i], true);
-}
-
-/* The runs, then the short tables that have no figure. */
+/* The runs, then the short tables that have no figure; without runs all tables that have none. */
 static void put_summary(smoe_page *page, const smoe_report *report, const smoe_frame *runs) {
     static const char *const tables[] = {"routing", "token_weight", "companions"};
-    if (!runs) {
-        smoe_page_html(page, "<div>");
-        put_all_tables(page, report);
-        smoe_page_html(page, "</div>\n");
-        return;
-    }
-    put_runs(page, runs);
+    if (runs) put_runs(page, runs);
     smoe_page_html(page, "<div>");
-    for (size_t i = 0; i < SMOE_COUNT(tables); i++) {
+    for (size_t i = 0; !runs && i < report->frame_count; i++)
+        if (report->frames[i].rows && !smoe_figure_find(report->frames[i].name))
+            report_put_table(page, &report->frames[i], true);
+    for (size_t i = 0; runs && i < SMOE_COUNT(tables); i++) {
         const smoe_frame *f = smoe_frames_find(report->frames, report->frame_count, tables[i]);
         if (f && f->rows) report_put_table(page, f, runs->rows > 1);
     }
@@ -114,9 +97,11 @@ static int report_put_named(smoe_page *page, const char *name, const void *conte
         smoe_page_json(page, data);
     } else if (!strcmp(name, "found") && report->found_count)
         put_facts(page, report->found, report->found_count);
-    else if (!strcmp(name, "origin"))
-        put_origin(page, report);
-    else if (!strcmp(name, "summary"))
+    else if (!strcmp(name, "origin") && report->origin_count) {
+        smoe_page_html(page, "<section id=\"provenance\">\n<h2>Provenance</h2>\n");
+        put_facts(page, report->origin, report->origin_count);
+        smoe_page_html(page, "</section>\n");
+    } else if (!strcmp(name, "summary"))
         put_summary(page, report, smoe_frames_find(report->frames, report->frame_count, "runs"));
     return 0;
 }

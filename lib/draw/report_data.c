@@ -21,7 +21,6 @@
  *            {placements [[token, expert, weight]]}
  */
 #include "base/json.h"
-#include "draw/encode_png.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
 #include "draw/page.h"

@@ -3,7 +3,6 @@
 #include "approx.h"
 #include "data/decode.h"
 #include "draw/overlay.h"
-#include "draw/encode_png.h"
 #include "sample_tables.h"
 #include "scratch.h"
 #include "unit.h"
