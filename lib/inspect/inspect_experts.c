@@ -52,12 +52,6 @@ static void experts_add(smoe_exact *to, const smoe_exact *from, size_t n) {
     for (size_t i = 0; i < n; i++) smoe_exact_add(&to[i], from[i]);
 }
 
-/* The image whose label an image gets in a draw: those of two draws are far apart in one random
- * order. */
-static size_t relabelled(const experts *x, const smoe_inspection *r, size_t image, size_t draw) {
-    return x->images_permuted[(image + draw * (r->images / (1 + DRAWS) + 1)) % r->images];
-}
-
 static void experts_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     experts *x = state;
     size_t T = r->T, E = r->E;
@@ -67,7 +61,9 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
     experts_add(x->by_class + view->label * E, x->image, E);
     experts_add(x->by_position, x->weight, T * E);
     for (size_t draw = 1; draw <= DRAWS; draw++) {
-        size_t label = smoe_dataset_label(r->subject.set, relabelled(x, r, view->image, draw));
+        /* the labels of two draws are those of images far apart in one random order */
+        size_t place = view->image + draw * (r->images / (1 + DRAWS) + 1);
+        size_t label = smoe_dataset_label(r->subject.set, x->images_permuted[place % r->images]);
         experts_add(x->by_class + (draw * r->N + label) * E, x->image, E);
         smoe_rng rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
         smoe_rng_permutation(&rng, x->order, T);
@@ -168,21 +164,19 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
     table_of(&t, r, l, of);
     for (size_t i = 0; i < t.rows * t.E; i++) {
         size_t row = i / t.E, e = i % t.E;
-        double lifted = lift(&t, row, e), rank = (double)t.row[row] + 1;
-        double expert_rank = (double)t.expert[e] + 1;
-        if (of == SMOE_DRAWS_CLASSES)
-            smoe_inspect_put(r, frame, l, {"class", .number = row},
-                             {"class_name", .text = smoe_dataset_class_name(r->subject.set, row)},
-                             {"expert", .number = e}, {"weight", .number = t.weight[i]},
-                             {"lift", .number = lifted}, {"class_rank", .number = rank},
-                             {"expert_rank", .number = expert_rank});
+        bool class = of == SMOE_DRAWS_CLASSES;
+        smoe_frame_cells(frame, {"run", .text = r->subject.run},
+                         {"block", .number = smoe_inspect_block(r, l)},
+                         {class ? "class" : "position", .number = row});
+        if (class)
+            smoe_cell_text(frame, "class_name", smoe_dataset_class_name(r->subject.set, row));
         else
-            smoe_inspect_put(r, frame, l, {"position", .number = row},
-                             {"row", .number = smoe_inspect_token_row(r, row)},
-                             {"column", .number = smoe_inspect_token_column(r, row)},
-                             {"expert", .number = e}, {"weight", .number = t.weight[i]},
-                             {"lift", .number = lifted}, {"position_rank", .number = rank},
-                             {"expert_rank", .number = expert_rank});
+            smoe_frame_cells(frame, {"row", .number = smoe_inspect_token_row(r, row)},
+                             {"column", .number = smoe_inspect_token_column(r, row)});
+        smoe_frame_put(frame, {"expert", .number = e}, {"weight", .number = t.weight[i]},
+                       {"lift", .number = lift(&t, row, e)},
+                       {class ? "class_rank" : "position_rank", .number = (double)t.row[row] + 1},
+                       {"expert_rank", .number = (double)t.expert[e] + 1});
     }
     smoe_alloc_pool_free(&t.memory);
 }

@@ -34,16 +34,14 @@ static void changes_open(void *state, smoe_inspection *r, size_t l) {
     c->other = c->order + r->E;
 }
 
-static bool is_among(size_t expert, const size_t *list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == expert) return true;
-    return false;
-}
-
 static void noise_compare(changes *c, size_t level) {
     for (size_t k = 1; k <= c->best; k++) {
         size_t lost = 0;
-        for (size_t i = 0; i < k; i++) lost += !is_among(c->order[i], c->other, k);
+        for (size_t i = 0; i < k; i++) {
+            bool among = false;
+            for (size_t j = 0; j < k; j++) among |= c->other[j] == c->order[i];
+            lost += !among;
+        }
         c->changed[level * c->best + k - 1] += lost > 0;
         c->lost[level * c->best + k - 1] += lost;
     }

@@ -226,23 +226,19 @@ static int pass(smoe_inspection *r, smoe_err *err) {
     return status;
 }
 
-/* Adds what the processes have counted; each gets all of it. */
-static void sum_counters(smoe_inspection *r) {
-    for (size_t i = 0; i < r->counteds; i++) {
+int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+    *out = NULL;
+    if (pass_check(s, err)) return -1;
+    open_all(out, s);
+    smoe_inspection *r = *out;
+    if (pass(r, err)) return -1;
+    for (size_t i = 0; i < r->counteds; i++) { /* what the processes have counted: each gets all */
         const smoe_counted *c = &r->counted[i];
         if (c->kind == SMOE_COUNTS) smoe_comm_sum_counts(r->comm, c->at, c->n);
         if (c->kind == SMOE_EXACT) smoe_comm_sum_exact(r->comm, c->at, c->n);
         if (c->kind == SMOE_LARGEST) smoe_comm_largest(r->comm, c->at, c->n);
     }
-}
-
-int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
-    *out = NULL;
-    if (pass_check(s, err)) return -1;
-    open_all(out, s);
-    if (pass(*out, err)) return -1;
-    sum_counters(*out);
-    smoe_samples_close(*out);
+    smoe_samples_close(r);
     return 0;
 }
 

@@ -45,11 +45,6 @@ typedef struct means {
     uint64_t tokens, mixed; /* all, and those of plans that fill a slot */
 } means;
 
-/* Numbers of slots: a plan that fills none has no part in their means. */
-static bool is_of_slots(size_t part) {
-    return parts[part] == SMOE_METRIC_DISPATCH_MAX || parts[part] == SMOE_METRIC_TOKENS_PER_SLOT;
-}
-
 static void means_open(void *state, smoe_inspection *r, size_t l) {
     (void)l;
     means *m = state;
@@ -97,7 +92,10 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     smoe_frame_cells(frame, {"run", .text = r->subject.run},
                      {"block", .number = smoe_inspect_block(r, l)});
     for (size_t k = 0; k < PARTS; k++) {
-        double tokens = (double)(is_of_slots(k) ? m->mixed : m->tokens);
+        /* a plan that fills no slot has no part in the means of numbers of slots */
+        bool slots =
+            parts[k] == SMOE_METRIC_DISPATCH_MAX || parts[k] == SMOE_METRIC_TOKENS_PER_SLOT;
+        double tokens = (double)(slots ? m->mixed : m->tokens);
         smoe_cell_number(frame, smoe_metric_name(parts[k]),
                          tokens > 0 ? smoe_exact_value(m->sum[k]) / tokens : 0);
     }

@@ -70,17 +70,15 @@ void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *vi
     }
 }
 
-static smoe_predicted predict(const smoe_inspection *r, const real *logit) {
-    size_t top = smoe_task_top(logit, r->N);
-    const smoe_task *task = smoe_task_of(r->subject.spec->train.loss);
-    return (smoe_predicted){top, smoe_task_probability(task, logit, r->N, top)};
-}
-
 void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits) {
+    const smoe_task *task = smoe_task_of(r->subject.spec->train.loss);
     for (size_t i = 0; i < r->subject.images; i++)
-        for (size_t b = 0; b < batch->images; b++)
-            if (r->sample[i].image == batch->index[b])
-                r->predicted[i] = predict(r, logits + b * r->N);
+        for (size_t b = 0; b < batch->images; b++) {
+            if (r->sample[i].image != batch->index[b]) continue;
+            const real *logit = logits + b * r->N;
+            size_t top = smoe_task_top(logit, r->N);
+            r->predicted[i] = (smoe_predicted){top, smoe_task_probability(task, logit, r->N, top)};
+        }
 }
 
 /* One process has evaluated the image; in the others all of this is zero. */

@@ -52,29 +52,19 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
  * falls with the mean, they have learnt different things; if it falls with neighbours, the router
  * sends tokens to the experts that fit them. */
 
-/* Element i of the new tensor of expert e of n, from = [n, size]. */
-typedef real exchange(const real *from, size_t n, size_t size, size_t e, size_t i);
-
-static real mean_of(const real *from, size_t n, size_t size, size_t e, size_t i) {
-    (void)e;
-    double sum = 0;
-    for (size_t k = 0; k < n; k++) sum += (double)from[k * size + i];
-    return (real)(sum / (double)n);
-}
-
-static real neighbour_of(const real *from, size_t n, size_t size, size_t e, size_t i) {
-    return from[(e + 1) % n * size + i];
-}
-
-/* to [E, ...] = the tensor with its experts exchanged. */
-static void exchange_fill(real *to, const smoe_params *params, size_t which, exchange *rule) {
+/* to [E, ...] = the tensor with its experts exchanged: by their mean, or each by its neighbour. */
+static void exchange_fill(real *to, const smoe_params *params, size_t which, bool mean) {
     const smoe_param *p = &params->param[which];
     const smoe_bf16 *narrow = smoe_weight_bf16(params, which);
     size_t n = p->dim[0], size = p->size / n;
     SMOE_FREED real *wide = narrow ? smoe_alloc(p->size, sizeof *wide) : NULL;
     if (narrow) smoe_kernels_get()->row->widen(wide, narrow, p->size);
     const real *from = narrow ? wide : smoe_weight(params, which);
-    for (size_t k = 0; k < p->size; k++) to[k] = rule(from, n, size, k / size, k % size);
+    for (size_t k = 0; k < p->size; k++) {
+        double sum = 0;
+        for (size_t e = 0; mean && e < n; e++) sum += (double)from[e * size + k % size];
+        to[k] = mean ? (real)(sum / (double)n) : from[(k / size + 1) % n * size + k % size];
+    }
 }
 
 /* Whether the tensor belongs to the experts of the MoE layers from..l. Universal experts are a
@@ -92,9 +82,10 @@ static bool is_of_layers(const smoe_inspection *r, const smoe_param *p, size_t f
 
 /* Evaluates with the experts of layers from..l exchanged. During that time the parameter table
  * points to the exchanged weights. */
-static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exchange *rule,
-                             size_t from, size_t l, smoe_eval *eval, smoe_err *err) {
+static int exchange_evaluate(const smoe_inspection *r, bool mean, size_t from, size_t l,
+                             smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
+    smoe_params *params = smoe_model_params(s->model);
     smoe_param_place *before = params->place;
     SMOE_FREED smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
     /* of which only the experts' are used */
@@ -104,7 +95,7 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
         real *to = slab + params->param[i].offset;
         place[i] = (smoe_param_place){smoe_weight(params, i), smoe_weight_bf16(params, i)};
         if (!is_of_layers(r, &params->param[i], from, l)) continue;
-        exchange_fill(to, params, i, rule);
+        exchange_fill(to, params, i, mean);
         place[i] = (smoe_param_place){.values = to};
     }
     params->place = place;
@@ -124,20 +115,16 @@ static void exchange_put(const smoe_inspection *r, smoe_frame *frame, size_t l, 
 
 /* Rows "own", one per layer, with which the other rows of the layer are compared. */
 int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    static const struct {
-        const char *name;
-        exchange *rule;
-    } rules[] = {{"mean", mean_of}, {"neighbour", neighbour_of}};
-    smoe_params *params = smoe_model_params(r->subject.model);
     smoe_eval eval;
     if (!r->subject.exchange_experts) return 0;
     for (size_t l = 0; l < r->layers; l++) {
         exchange_put(r, frame, l, "own", "this", &r->eval);
-        for (size_t k = 0; k < SMOE_COUNT(rules); k++) {
-            if (exchange_evaluate(r, params, rules[k].rule, l, l, &eval, err)) return -1;
-            exchange_put(r, frame, l, rules[k].name, "this", &eval);
-            if (l && exchange_evaluate(r, params, rules[k].rule, 0, l, &eval, err)) return -1;
-            exchange_put(r, frame, l, rules[k].name, "up to", &eval);
+        for (int mean = 1; mean >= 0; mean--) {
+            const char *experts = mean ? "mean" : "neighbour";
+            if (exchange_evaluate(r, mean, l, l, &eval, err)) return -1;
+            exchange_put(r, frame, l, experts, "this", &eval);
+            if (l && exchange_evaluate(r, mean, 0, l, &eval, err)) return -1;
+            exchange_put(r, frame, l, experts, "up to", &eval);
         }
     }
     return 0;
