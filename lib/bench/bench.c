@@ -84,13 +84,6 @@ static double memory_bandwidth(smoe_peaks *y) {
     return 2.0 * ARRAYS * LENGTH * sizeof(real) / smoe_since(start);
 }
 
-/* From now on measures reading with these bytes, if there are enough of them. */
-static void peaks_read_from(smoe_peaks *y, const void *at, size_t bytes) {
-    if (bytes < SMOE_STREAMS * PIECE) return;
-    y->read = at;
-    y->read_bytes = bytes;
-}
-
 /* Reads a window; in a file another one each time, so that no cache holds it already. */
 static double read_bandwidth(smoe_peaks *y) {
     size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
@@ -334,7 +327,10 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, smoe_err
         if (!i) first = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    if (first) peaks_read_from(&x->peaks, first, (size_t)b->weight_bytes);
+    if (first && b->weight_bytes >= SMOE_STREAMS * PIECE) { /* measures reading with these bytes */
+        x->peaks.read = first;
+        x->peaks.read_bytes = (size_t)b->weight_bytes;
+    }
     return time_rounds(x, infer, &b->infer, err);
 }
 
