@@ -119,7 +119,7 @@ static void add_breakdown(smoe_result *result, const smoe_bench *b, int i) {
     for (int p = 0; p < SMOE_PART_COUNT && pass; p++) {
         bool memory;
         char path[96];
-        const char *part = smoe_part_name((smoe_part)p);
+        const char *part = smoe_parts[p].name;
         double seconds = smoe_bench_limit(pass, (smoe_part)p, &b->median, &memory);
         smoe_cmd_number(result, pass->part[p].median, "breakdown:%s:%s", name, part);
         if (!(seconds > 0)) continue;
@@ -182,7 +182,7 @@ static void add_parts(smoe_result *result, const smoe_bench *b) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
         if (bench_pass_of(b, trained(b))->part[p].median <= 0) continue;
-        smoe_cell_text(table, "part", smoe_part_name((smoe_part)p));
+        smoe_cell_text(table, "part", smoe_parts[p].name);
         if (trained(b)) add_part(table, b, 1, (smoe_part)p);
         add_part(table, b, 0, (smoe_part)p);
         smoe_frame_end(table);

@@ -56,7 +56,7 @@ static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) 
             if (where & SMOE_IN_PRINT)
                 smoe_cell_text(frame, NULL, blocks > 1 ? each : l->name, .heading = "layer");
             smoe_frame_cells(frame, {"name", .text = l->name, .where = SMOE_IN_JSON},
-                             {"kind", .text = smoe_part_kind(l->part), .where = SMOE_IN_JSON},
+                             {"kind", .text = smoe_parts[l->part].kind, .where = SMOE_IN_JSON},
                              {"params", .number = l->params, .heading = "parameters", .format = "",
                               .where = where},
                              {"flops_infer", .number = l->flops_infer, .heading = "inference",

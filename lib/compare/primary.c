@@ -119,7 +119,7 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
                          "%s: expect: equivalent: give a margin, a positive number", from);
     if (!equivalent && p->margin)
         return smoe_fail(err, SMOE_USAGE, "%s: margin: goes with expect: equivalent", from);
-    if (!smoe_metric_is_measured(p->measure) ||
+    if (smoe_metric_of_column(p->measure, NULL) == SMOE_METRICS ||
         smoe_metric_of_column(p->measure, NULL) ==
             (evaluated ? SMOE_METRIC_LOSS : SMOE_METRIC_EVALUATION_LOSS))
         return smoe_fail(err, SMOE_USAGE, "%s: measure: '%s' is not a measured column of %s.csv",

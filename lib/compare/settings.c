@@ -187,7 +187,7 @@ int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
                 err, SMOE_USAGE,
                 "%s: '%s' is not a margin: a positive number, or METRIC=NUMBER separated by commas",
                 from, text);
-        if (metric && !smoe_metric_is_measured(metric))
+        if (metric && smoe_metric_of_column(metric, NULL) == SMOE_METRICS)
             return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not a measured column of results.csv",
                              from, metric);
     }

@@ -9,7 +9,6 @@
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,
 #include "spec/sources.def"
-#undef SOURCE
 };
 
 static int check_request(const smoe_spec *spec, const char *split, smoe_err *err) {

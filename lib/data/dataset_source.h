@@ -42,7 +42,6 @@ typedef struct smoe_source_type {
 
 #define SOURCE(name, source, type, ...) extern const smoe_source_type type;
 #include "spec/sources.def"
-#undef SOURCE
 
 struct smoe_dataset {
     smoe_alloc_pool memory; /* of what follows, but the path */

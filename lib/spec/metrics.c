@@ -8,7 +8,6 @@
 const smoe_metric_entry smoe_metrics[SMOE_METRICS] = {
 #define METRIC(number, ...) [SMOE_METRIC_##number] = {__VA_ARGS__},
 #include "spec/metrics.def"
-#undef METRIC
 };
 
 /* In names and labels of the table, "test" stands for the split. */
@@ -132,10 +131,6 @@ const char *smoe_metric_words(size_t i, const char **words) {
         return name;
     }
     return NULL;
-}
-
-bool smoe_metric_is_measured(const char *column) {
-    return smoe_metric_of_column(column, NULL) != SMOE_METRICS;
 }
 
 bool smoe_metric_is_share(const char *name) {

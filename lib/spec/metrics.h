@@ -13,7 +13,6 @@
 typedef enum smoe_metric {
 #define METRIC(number, ...) SMOE_METRIC_##number,
 #include "spec/metrics.def"
-#undef METRIC
     SMOE_METRICS
 } smoe_metric;
 
@@ -77,8 +76,6 @@ const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric,
  */
 smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
-/* Whether a measured column of results can have that name. */
-bool smoe_metric_is_measured(const char *column);
 /* Whether the metric with that column, or with that key of a record, is a share from 0 to 1. */
 bool smoe_metric_is_share(const char *name);
 /* Whether it is a time or a rate, which depends on what else the machine did. */

@@ -11,15 +11,15 @@ typedef enum smoe_part {
 #define PART(name, kind, help) SMOE_PART_##name,
 #define WORK(name, help)
 #include "spec/parts.def"
-#undef PART
-#undef WORK
     SMOE_PART_COUNT
 } smoe_part;
 _Static_assert((int)SMOE_PART_COUNT <= (int)SMOE_CLOCK_PARTS, "a clock has a place for every part");
 
-/* Its word in tables and JSON of `smoe bench`, and of `smoe cost` ("embed" and "embedding"). */
-const char *smoe_part_name(smoe_part part);
-const char *smoe_part_kind(smoe_part part);
+/* Their words in tables and JSON of `smoe bench`, and of `smoe cost` ("embed" and "embedding"). */
+typedef struct smoe_part_entry {
+    const char *name, *kind;
+} smoe_part_entry;
+extern const smoe_part_entry smoe_parts[SMOE_PART_COUNT];
 
 /* Beside those of base/team.h. */
 enum {

@@ -83,18 +83,21 @@ int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err
                                             : "");
 }
 
+/* FIELD of json.FIELD, "" of json; NULL: neither. */
+static const char *json_field(const char *given) {
+    static const char json[] = "json";
+    if (!given || strncmp(given, json, sizeof json - 1)) return NULL;
+    const char *rest = given + sizeof json - 1;
+    return *rest == '.' && rest[1] ? rest + 1 : *rest ? NULL : rest;
+}
+
 const char *smoe_spec_caption_field(const smoe_spec *spec) {
-    static const char json[] = "json.";
-    const char *given = spec->data.caption;
-    bool named = given && !strncmp(given, json, sizeof json - 1) && given[sizeof json - 1];
-    return named ? given + sizeof json - 1 : NULL;
+    const char *field = json_field(spec->data.caption);
+    return field && *field ? field : NULL;
 }
 
 const char *smoe_spec_label_field(const smoe_spec *spec) {
-    static const char json[] = "json";
-    const char *given = spec->data.label, *rest = given ? given + sizeof json - 1 : "";
-    if (!given || strncmp(given, json, sizeof json - 1) != 0) return NULL;
-    return *rest == '.' && rest[1] ? rest + 1 : *rest ? NULL : rest;
+    return json_field(spec->data.label);
 }
 
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {

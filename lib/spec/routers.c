@@ -6,7 +6,6 @@
 const smoe_router_entry smoe_routers[SMOE_ROUTERS] = {
 #include "spec/routers.def"
 };
-#undef ROUTER
 
 const smoe_router_entry *smoe_router_find(const char *name) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++)

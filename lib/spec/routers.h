@@ -27,7 +27,6 @@ enum {
     SMOE_ROUTERS = 0
 #define ROUTER(...) +1
 #include "spec/routers.def"
-#undef ROUTER
 };
 
 extern const smoe_router_entry smoe_routers[SMOE_ROUTERS];

@@ -8,9 +8,6 @@ const smoe_rule smoe_spec_rules[] = {
 #define NEEDS(names, others) {names, SMOE_RULE_NEEDS, others, "", NULL},
 #define INSTEAD(names, why) {names, SMOE_RULE_INSTEAD, "", why, NULL},
 #include "spec/rules.def"
-#undef ALWAYS
-#undef NEEDS
-#undef INSTEAD
 };
 const size_t smoe_spec_rule_count = SMOE_COUNT(smoe_spec_rules);
 

@@ -12,21 +12,18 @@
 static const char variant_choices[] = "none"
 #include "spec/variants.def"
     ;
-#undef VARIANT
 #define SMOE_VARIANT_CHOICES variant_choices
 
 #define ROUTER(name, ...) "|" name
 static const char router_choices[] =
 #include "spec/routers.def"
     "|random"; /* no router of its own: resolve.c says what it stands for */
-#undef ROUTER
 #define SMOE_ROUTER_CHOICES (router_choices + 1)
 
 #define SOURCE(name, ...) "|" name
 static const char fewshot_choices[] = "trained"
 #include "spec/sources.def"
     ;
-#undef SOURCE
 #define SMOE_FEWSHOT_CHOICES fewshot_choices
 #define SMOE_SOURCE_CHOICES (fewshot_choices + sizeof "trained")
 
@@ -34,7 +31,6 @@ static const char fewshot_choices[] = "trained"
 static const char task_choices[] =
 #include "spec/tasks.def"
     ;
-#undef TASK
 #define SMOE_TASK_CHOICES (task_choices + 1)
 
 #define KEY(key, kind, member, preset, range, help) \
@@ -42,7 +38,6 @@ static const char task_choices[] =
 const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
 #include "spec/schema.def"
 };
-#undef KEY
 
 /* An entry whose kind and member disagree does not compile. (An enum is an unsigned int here, gcc
  * and clang alike.) */
@@ -67,12 +62,10 @@ const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
     _Static_assert(_Generic(((smoe_spec *)0)->member, CTYPE_##kind : 1, default : 0), \
                    key " is not of kind " #kind);
 #include "spec/schema.def"
-#undef KEY
 
 const smoe_profile_entry smoe_profiles[SMOE_PROFILES] = {
 #define PROFILE(profile, key, value, source) {profile, key, value, source},
 #include "spec/profiles.def"
-#undef PROFILE
 };
 
 enum from { FILES, GENERATED };
@@ -83,7 +76,6 @@ enum texts { NONE, CAPTIONS };
 const smoe_source_entry smoe_sources[SMOE_SOURCES] = {
 #include "spec/sources.def"
 };
-#undef SOURCE
 
 const smoe_source_entry *smoe_source_find(const char *name) {
     for (size_t i = 0; i < SMOE_SOURCES; i++)
@@ -94,7 +86,6 @@ const smoe_source_entry *smoe_source_find(const char *name) {
 static const smoe_variant variants[] = {
 #define VARIANT(name, width, depth, mlp, heads) {name, width, depth, mlp, heads},
 #include "spec/variants.def"
-#undef VARIANT
 };
 
 const smoe_variant *smoe_variant_find(const char *name) {
@@ -148,36 +139,29 @@ static void put_choices(char *buf, size_t size, const char *choices) {
 }
 
 const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t size) {
-    switch (entry->kind) {
-    case SMOE_KIND_TEXT: snprintf(buf, size, "text"); break;
-    case SMOE_KIND_PATH: snprintf(buf, size, "path or null"); break;
-    case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", entry->range); break;
-    case SMOE_KIND_SPAN:
-        snprintf(buf, size, "integer in %s, or a share in (0, 1)", entry->range);
-        break;
-    case SMOE_KIND_REAL: snprintf(buf, size, "number in %s", entry->range); break;
-    case SMOE_KIND_WORD_REAL:
-        snprintf(buf, size, "%.*s | number in %s", (int)strcspn(entry->range, "|"), entry->range,
-                 strchr(entry->range, '|') + 1);
-        break;
-    case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
-    case SMOE_KIND_ENUM:
-    case SMOE_KIND_NAME: put_choices(buf, size, entry->range); break;
-    case SMOE_KIND_GROUPS:
-    case SMOE_KIND_PROMPTS:
-    case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", entry->range); break;
-    case SMOE_KIND_SIZES:
-        snprintf(buf, size, "integer in %s, or a list of them", entry->range);
-        break;
-    case SMOE_KIND_REALS:
-        snprintf(buf, size, "number in %s, or a list of them", entry->range);
-        break;
-    case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", entry->range); break;
-    case SMOE_KIND_INDICES:
-        snprintf(buf, size, "%.*s | list of integers in %s", (int)strcspn(entry->range, "|"),
-                 entry->range, strchr(entry->range, '|') + 1);
-        break;
-    }
+    static const struct {
+        const char *before, *behind; /* the range; NULL: the choices alone */
+    } words[] = {[SMOE_KIND_TEXT] = {"text", ""},
+                 [SMOE_KIND_PATH] = {"path or null", ""},
+                 [SMOE_KIND_SIZE] = {"integer in ", ""},
+                 [SMOE_KIND_SPAN] = {"integer in ", ", or a share in (0, 1)"},
+                 [SMOE_KIND_REAL] = {"number in ", ""},
+                 [SMOE_KIND_WORD_REAL] = {" | number in ", ""},
+                 [SMOE_KIND_BOOL] = {"true | false", ""},
+                 [SMOE_KIND_LAYERS] = {"", ""},
+                 [SMOE_KIND_SIZES] = {"integer in ", ", or a list of them"},
+                 [SMOE_KIND_REALS] = {"number in ", ", or a list of them"},
+                 [SMOE_KIND_SHOTS] = {"list of integers in ", ""},
+                 [SMOE_KIND_INDICES] = {" | list of integers in ", ""},
+                 [SMOE_KIND_GROUPS] = {"", ""},
+                 [SMOE_KIND_PROMPTS] = {"", ""}};
+    bool word = entry->kind == SMOE_KIND_WORD_REAL || entry->kind == SMOE_KIND_INDICES;
+    size_t length = word ? strcspn(entry->range, "|") : 0; /* of a word in front of the range */
+    if (words[entry->kind].before)
+        snprintf(buf, size, "%.*s%s%s%s", (int)length, entry->range, words[entry->kind].before,
+                 entry->range + length + word, words[entry->kind].behind);
+    else
+        put_choices(buf, size, entry->range);
     return buf;
 }
 

@@ -37,7 +37,6 @@ enum {
     SMOE_SCHEMA_COUNT = 0
 #define KEY(key, kind, member, preset, range, help) +1
 #include "spec/schema.def"
-#undef KEY
     ,
     SMOE_KEY_SIZE = 160,    /* room for a dotted key as written, known or not */
     SMOE_PROBLEM = 512,     /* room for the problem part of a message */

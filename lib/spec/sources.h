@@ -15,7 +15,6 @@ enum {
     SMOE_SOURCES = 0
 #define SOURCE(...) +1
 #include "spec/sources.def"
-#undef SOURCE
 };
 
 extern const smoe_source_entry smoe_sources[SMOE_SOURCES]; /* by smoe_source */

@@ -20,7 +20,6 @@ enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PA
 typedef enum smoe_source { /* entries of spec/sources.def; sources.h says more */
 #define SOURCE(name, source, ...) source,
 #include "spec/sources.def"
-#undef SOURCE
 } smoe_source;
 /* Data of the few-shot evaluation. */
 typedef enum smoe_fewshot_source {
@@ -89,7 +88,6 @@ typedef enum smoe_qk_form { SMOE_QK_TIMM, SMOE_QK_VMOE } smoe_qk_form;
 typedef enum smoe_loss {
 #define TASK(id, ...) SMOE_LOSS_##id,
 #include "spec/tasks.def"
-#undef TASK
 } smoe_loss;
 /* Which token of a text is its embedding, or the mean of them all. */
 typedef enum smoe_pool { SMOE_POOL_END, SMOE_POOL_FIRST, SMOE_POOL_MEAN, SMOE_POOL_LAST } smoe_pool;
@@ -433,7 +431,6 @@ enum {
     SMOE_PROFILES = 0
 #define PROFILE(...) +1
 #include "spec/profiles.def"
-#undef PROFILE
 };
 extern const smoe_profile_entry smoe_profiles[SMOE_PROFILES];
 

@@ -11,7 +11,6 @@ static const struct {
 #define TASK(id, name, task, compared, bias, factor, help) \
     [SMOE_LOSS_##id] = {compared, (bias) == CHANCE, factor},
 #include "spec/tasks.def"
-#undef TASK
 };
 
 bool smoe_task_pairs(smoe_loss loss) {

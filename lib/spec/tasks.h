@@ -8,7 +8,6 @@ enum {
     SMOE_TASKS = 0
 #define TASK(...) +1
 #include "spec/tasks.def"
-#undef TASK
 };
 
 /* Whether it compares images with captions, which needs a text tower, and not with classes. */

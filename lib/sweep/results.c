@@ -159,7 +159,8 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
                       bool may_measure, smoe_err *err) {
     char known[1000] = "", swept[1000] = "";
-    if (!name || (may_set && is_set(sweep, name)) || (may_measure && smoe_metric_is_measured(name)))
+    if (!name || (may_set && is_set(sweep, name)) ||
+        (may_measure && smoe_metric_of_column(name, NULL) < SMOE_METRICS))
         return 0;
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
@@ -181,7 +182,7 @@ static int check_curves(const char *text, smoe_err *err) {
     SMOE_FREED char *copy = smoe_alloc_text(text);
     smoe_metric_place place;
     for (char *rest = copy, *name; (name = strsep(&rest, ","));)
-        if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
+        if (smoe_metric_of_column(name, NULL) == SMOE_METRICS && !smoe_metric_read(&place, name))
             return smoe_fail(err, SMOE_USAGE,
                              "the figure's y: '%s' is neither a measured column nor a metric that "
                              "training records; smoe-sweep(1) and smoe-run(5) list them",

@@ -5,11 +5,9 @@
 const smoe_task *smoe_task_of(smoe_loss loss) {
 #define TASK(id, name, task, ...) extern const smoe_task task;
 #include "spec/tasks.def"
-#undef TASK
     static const smoe_task *const tasks[SMOE_TASKS] = {
 #define TASK(id, name, task, ...) [SMOE_LOSS_##id] = &task,
 #include "spec/tasks.def"
-#undef TASK
     };
     return tasks[loss];
 }

@@ -52,13 +52,11 @@ struct smoe_encoder {
 typedef enum smoe_tower_number {
 #define TOWER(number, ...) SMOE_TOWER_##number,
 #include "vit/towers.def"
-#undef TOWER
     SMOE_TOWERS
 } smoe_tower_number;
 
 #define TOWER(number, type, ...) extern const smoe_encoder_type type;
 #include "vit/towers.def"
-#undef TOWER
 
 /* The pooled tokens [B,d] of the image encoder, and its width. */
 const real *smoe_encoder_image_features(const smoe_encoder *e);

@@ -11,10 +11,10 @@ static void parts(void **state) {
                                         "head",   "loss",     "optimizer"};
     assert_int_equal(SMOE_PART_COUNT, sizeof names / sizeof *names);
     for (int p = 0; p < SMOE_PART_COUNT; p++)
-        assert_string_equal(smoe_part_name((smoe_part)p), names[p]);
-    assert_string_equal(smoe_part_kind(SMOE_PART_embed), "embedding");
-    assert_string_equal(smoe_part_kind(SMOE_PART_head), "head");
-    assert_null(smoe_part_kind(SMOE_PART_loss)); /* not a layer */
+        assert_string_equal(smoe_parts[p].name, names[p]);
+    assert_string_equal(smoe_parts[SMOE_PART_embed].kind, "embedding");
+    assert_string_equal(smoe_parts[SMOE_PART_head].kind, "head");
+    assert_null(smoe_parts[SMOE_PART_loss].kind); /* not a layer */
 }
 
 static void names_of_work(void **state) {
