@@ -5,22 +5,9 @@
 #include "math/kernels.h"
 #include "math/rows.h"
 
-static void reserve_common(smoe_plan *plan, bool sparse, size_t G, size_t T, size_t E, size_t P,
-                           smoe_arena *keep) {
-    plan->sparse = sparse;
-    plan->G = G;
-    plan->T = T;
-    plan->E = E;
-    plan->P = P;
-    plan->S = E * P;
-    plan->first_row = smoe_arena_take(keep, E + 1, sizeof *plan->first_row);
-}
-
-void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
-                             smoe_arena *keep) {
+static void reserve_dense(smoe_plan *plan, bool train, smoe_arena *keep) {
     smoe_plan_dense *dense = &plan->dense;
-    reserve_common(plan, false, G, T, E, P, keep);
-    size_t n = G * T * E * P;
+    size_t n = plan->G * plan->T * plan->S;
     dense->disp = smoe_arena_take(keep, n, sizeof(real));
     dense->comb = smoe_arena_take(keep, n, sizeof(real));
     dense->mixed_disp = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : dense->disp;
@@ -29,20 +16,25 @@ void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size
     dense->ddisp = train && !dense->disp_constant ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 
-void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
-                              smoe_arena *keep) {
+static void reserve_list(smoe_plan *plan, bool train, smoe_arena *keep) {
     smoe_plan_list *list = &plan->list;
-    reserve_common(plan, true, G, T, E, P, keep);
-    size_t n = G * E * P;
+    size_t n = plan->G * plan->S;
     list->slot_token = smoe_arena_take(keep, n, sizeof *list->slot_token);
     list->slot_weight = smoe_arena_take(keep, n, sizeof(real));
-    list->used = smoe_arena_take(keep, G * E, sizeof *list->used);
-    list->first = smoe_arena_take(keep, G * T + 2, sizeof *list->first);
+    list->used = smoe_arena_take(keep, plan->G * plan->E, sizeof *list->used);
+    list->first = smoe_arena_take(keep, plan->G * plan->T + 2, sizeof *list->first);
     list->slot = smoe_arena_take(keep, n, sizeof *list->slot);
     list->row = smoe_arena_take(keep, n, sizeof *list->row);
-    plan->choices.chosen = smoe_arena_take(keep, E, sizeof *plan->choices.chosen);
-    plan->choices.lost = smoe_arena_take(keep, E, sizeof *plan->choices.lost);
+    plan->choices.chosen = smoe_arena_take(keep, plan->E, sizeof *plan->choices.chosen);
+    plan->choices.lost = smoe_arena_take(keep, plan->E, sizeof *plan->choices.lost);
     list->dweight = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+}
+
+void smoe_plan_reserve(smoe_plan *plan, bool sparse, size_t G, bool train, smoe_arena *keep) {
+    plan->sparse = sparse;
+    plan->G = G;
+    plan->first_row = smoe_arena_take(keep, plan->E + 1, sizeof *plan->first_row);
+    (sparse ? reserve_list : reserve_dense)(plan, train, keep);
 }
 
 void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
@@ -165,12 +157,6 @@ static size_t plan_part_of(size_t n, size_t i) {
     return n - i < PART ? n - i : PART;
 }
 
-/* y = x */
-static void copy_row(smoe_outputs y, const real *x, size_t n) {
-    if (y.at) memcpy(y.at, x, n * sizeof *x);
-    smoe_outputs_write(y, 0, n, x);
-}
-
 /* y = a x */
 static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
     real part[PART];
@@ -211,8 +197,8 @@ void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x
     SMOE_SHARED(routing, list->placed * d)
     for (size_t i = 0; i < list->placed; i++) {
         size_t slot = (size_t)list->slot[i];
-        copy_row(smoe_outputs_from(slots, (size_t)list->row[slot] * d),
-                 x + (size_t)list->slot_token[slot] * d, d);
+        scale_row(smoe_outputs_from(slots, (size_t)list->row[slot] * d), 1,
+                  x + (size_t)list->slot_token[slot] * d, d);
     }
 }
 

@@ -81,11 +81,9 @@ static inline double smoe_plan_scale(const smoe_plan *plan) {
     return plan->sparse ? 0 : plan->dense.scale;
 }
 
-/* Declares the arrays of a plan for up to G groups; `train` adds the gradients. */
-void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
-                             smoe_arena *keep);
-void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
-                              smoe_arena *keep);
+/* Declares the arrays of a plan, whose T, E, P and S are set, for up to G groups; `train` adds the
+ * gradients. */
+void smoe_plan_reserve(smoe_plan *plan, bool sparse, size_t G, bool train, smoe_arena *keep);
 
 /* Begins a pass over `tokens` tokens in groups of T: sets G and, for dense plans, the rows. */
 void smoe_plan_begin(smoe_plan *plan, size_t tokens);

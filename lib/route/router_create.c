@@ -4,12 +4,10 @@
 
 #define ROUTER(name, type, ...) extern const smoe_router_type type;
 #include "spec/routers.def"
-#undef ROUTER
 
 static const smoe_router_type *const types[SMOE_ROUTERS] = {
 #define ROUTER(name, type, ...) &type,
 #include "spec/routers.def"
-#undef ROUTER
 };
 
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
@@ -28,7 +26,11 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
     r->E = shape.E;
     r->P = shape.P;
     r->K = shape.K;
-    r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
+    r->plan = (smoe_plan){.T = shape.T,
+                          .E = shape.E,
+                          .P = shape.P,
+                          .S = shape.S,
+                          .rounded = spec->mix_precision == SMOE_MIX_BF16};
     snprintf(r->prefix, sizeof r->prefix, "%s", place->name);
     type->init(r);
     return r;

@@ -30,6 +30,8 @@ typedef struct smoe_experts {
 
 enum { BAND = 16 }; /* experts that one task chooses for: a cache line of weights */
 
+extern const smoe_router_type smoe_router_experts_choice, smoe_router_sparse;
+
 static void router_experts_init(smoe_router *r) {
     smoe_gate_init((smoe_gate *)r);
 }
@@ -38,10 +40,17 @@ static void router_experts_reserve(smoe_router *r, size_t B, bool train, smoe_ar
     smoe_experts *self = (smoe_experts *)r;
     smoe_gate_reserve(&self->gate, B, train, false, keep);
     size_t G = (B * r->image_tokens + r->T - 1) / r->T;
-    smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
+    smoe_plan_reserve(&r->plan, true, G, train, keep);
     self->threads = smoe_threads();
     self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
     self->score = self->gate.g;
+    if (r->type == &smoe_router_experts_choice) return;
+    size_t n = G * r->T;
+    self->score = smoe_arena_take(keep, n * r->E, sizeof(real));
+    self->plan = smoe_arena_take(keep, n * r->E, sizeof *self->plan);
+    self->scratch =
+        smoe_arena_take(keep, G * smoe_transport_scratch(r->T, r->E), sizeof *self->scratch);
+    self->order = smoe_arena_take(keep, n, sizeof *self->order);
 }
 
 /* Every expert may choose the same token. */
@@ -103,13 +112,6 @@ static void renormalize(smoe_experts *self, size_t t) {
     }
 }
 
-/* The logits and g of a pass. */
-static void router_experts_begin(smoe_experts *self, const real *x, const smoe_pass *pass) {
-    smoe_router *r = &self->gate.base;
-    smoe_plan_begin(&r->plan, pass->images * r->image_tokens);
-    smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
-}
-
 /* Placements by the scores, with weights g; `positive`: only tokens with scores above 0. */
 static void router_experts_place(smoe_experts *self, bool positive) {
     smoe_router *r = &self->gate.base;
@@ -130,41 +132,7 @@ static void router_experts_place(smoe_experts *self, bool positive) {
     for (size_t t = 0; t < plan->tokens; t++) renormalize(self, t);
 }
 
-static void router_experts_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    router_experts_begin((smoe_experts *)r, x, pass);
-    router_experts_place((smoe_experts *)r, false);
-}
-
-static void router_experts_backward(smoe_router *r, real *dx, const real *x,
-                                    const smoe_pass *pass) {
-    smoe_experts *self = (smoe_experts *)r;
-    memset(self->gate.dz, 0, r->plan.tokens * r->E * sizeof(real));
-    smoe_gate_backward(&self->gate, dx, x, pass);
-}
-
-const smoe_router_type smoe_router_experts_choice = {
-    .size = sizeof(smoe_experts),
-    .init = router_experts_init,
-    .reserve = router_experts_reserve,
-    .cost = router_experts_cost,
-    .forward = router_experts_forward,
-    .backward = router_experts_backward,
-};
-
-/* ---- transport plans ------------------------------------------------------------------------- */
-
-static void transport_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    smoe_experts *self = (smoe_experts *)r;
-    router_experts_reserve(r, B, train, keep);
-    size_t G = (B * r->image_tokens + r->T - 1) / r->T, n = G * r->T;
-    self->score = smoe_arena_take(keep, n * r->E, sizeof(real));
-    self->plan = smoe_arena_take(keep, n * r->E, sizeof *self->plan);
-    self->scratch =
-        smoe_arena_take(keep, G * smoe_transport_scratch(r->T, r->E), sizeof *self->scratch);
-    self->order = smoe_arena_take(keep, n, sizeof *self->order);
-}
-
-/* The scores of group g. */
+/* The scores of group g, by its transport plan. */
 static void solve(smoe_experts *self, size_t g, bool sparse) {
     const smoe_router *r = &self->gate.base;
     size_t E = r->E, first, n = router_experts_group(self, g, &first),
@@ -181,21 +149,30 @@ static void solve(smoe_experts *self, size_t g, bool sparse) {
         self->score[first * E + i] = (real)(sparse ? plan[i] : (double)gains.z[i] + u[i / E]);
 }
 
-extern const smoe_router_type smoe_router_sparse;
-
-static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void router_experts_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_experts *self = (smoe_experts *)r;
     bool sparse = r->type == &smoe_router_sparse;
-    router_experts_begin(self, x, pass);
-    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->choice.transport_steps)
-    for (size_t g = 0; g < r->plan.G; g++) solve(self, g, sparse);
+    smoe_plan_begin(&r->plan, pass->images * r->image_tokens);
+    smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
+    if (self->plan) {
+        SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->choice.transport_steps)
+        for (size_t g = 0; g < r->plan.G; g++) solve(self, g, sparse);
+    }
     router_experts_place(self, sparse);
 }
 
-#define TRANSPORT                                                                                \
-    {                                                                                            \
-        .size = sizeof(smoe_experts), .init = router_experts_init, .reserve = transport_reserve, \
-        .cost = router_experts_cost, .forward = transport_forward,                               \
-        .backward = router_experts_backward                                                      \
+static void router_experts_backward(smoe_router *r, real *dx, const real *x,
+                                    const smoe_pass *pass) {
+    smoe_experts *self = (smoe_experts *)r;
+    memset(self->gate.dz, 0, r->plan.tokens * r->E * sizeof(real));
+    smoe_gate_backward(&self->gate, dx, x, pass);
+}
+
+#define EXPERTS                                                                \
+    {                                                                          \
+        .size = sizeof(smoe_experts), .init = router_experts_init,             \
+        .reserve = router_experts_reserve, .cost = router_experts_cost,        \
+        .forward = router_experts_forward, .backward = router_experts_backward \
     }
-const smoe_router_type smoe_router_sinkhorn = TRANSPORT, smoe_router_sparse = TRANSPORT;
+const smoe_router_type smoe_router_experts_choice = EXPERTS, smoe_router_sinkhorn = EXPERTS,
+                       smoe_router_sparse = EXPERTS;

@@ -17,7 +17,7 @@ static void init_uniform(smoe_router *r) {
 
 static void reserve_uniform(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     (void)train; /* constant weights have no gradients */
-    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, false, keep);
+    smoe_plan_reserve(&r->plan, false, B, false, keep);
 }
 
 static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass) {
@@ -51,14 +51,13 @@ static void init_dealing(smoe_router *r) {
     r->plan.list.weight_constant = true;
 }
 
-static void reserve_identity(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
-}
+extern const smoe_router_type smoe_router_hash;
 
-static void reserve_hash(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void reserve_dealing(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     dealing_router *self = (dealing_router *)r;
-    reserve_identity(r, B, train, keep);
-    self->order = smoe_arena_take(keep, r->T, sizeof *self->order);
+    smoe_plan_reserve(&r->plan, true, B, train, keep);
+    if (r->type == &smoe_router_hash)
+        self->order = smoe_arena_take(keep, r->T, sizeof *self->order);
 }
 
 /* Each token has a row. */
@@ -88,17 +87,9 @@ static void forward_dealing(smoe_router *r, const real *x, const smoe_pass *pass
     smoe_plan_seal(plan);
 }
 
-const smoe_router_type smoe_router_identity = {
-    .size = sizeof(dealing_router),
-    .init = init_dealing,
-    .reserve = reserve_identity,
-    .cost = cost_dealing,
-    .forward = forward_dealing,
-};
-const smoe_router_type smoe_router_hash = {
-    .size = sizeof(dealing_router),
-    .init = init_dealing,
-    .reserve = reserve_hash,
-    .cost = cost_dealing,
-    .forward = forward_dealing,
-};
+#define DEALING                                                                           \
+    {                                                                                     \
+        .size = sizeof(dealing_router), .init = init_dealing, .reserve = reserve_dealing, \
+        .cost = cost_dealing, .forward = forward_dealing                                  \
+    }
+const smoe_router_type smoe_router_identity = DEALING, smoe_router_hash = DEALING;

@@ -25,7 +25,7 @@ static void remoe_init(smoe_router *r) {
 static void remoe_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     remoe_router *self = (remoe_router *)r;
     smoe_gate_reserve(&self->gate, B, train, false, keep);
-    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+    smoe_plan_reserve(&r->plan, true, B, train, keep);
     self->load = smoe_arena_take(keep, B * r->E, sizeof *self->load);
     self->sums = smoe_arena_take(keep, B, sizeof *self->sums);
     r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);

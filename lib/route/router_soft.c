@@ -17,18 +17,25 @@
 #include "math/kernels.h"
 #include "spec/routers.h"
 
-/* What both routers have: slot vectors Phi and the products of tokens with them. */
 typedef struct smoe_soft {
     smoe_router base;
+    bool warm;         /* two temperatures */
     bool normalize;    /* tokens and slot vectors have length one */
     size_t phi, scale; /* rows of the parameter table; scale only where there is one */
+    size_t log_t[2];   /* rows of ln t_D and ln t_C, with two temperatures */
     real *unit;        /* [d,S] f(phi_s) phi_s */
     real *column;      /* [2,S] f(phi_s), and its slope */
     real *z;           /* [R,S] X unit, or X Phi */
     real *token;       /* [R,2] f(x_t) and its slope; 1 without `normalize` */
     real *dunit;       /* [d,S] */
-    real *pull;        /* [R] sum over slots of dL z */
+    real *pull;        /* [R] sum over slots of dL z, L in units of the factor of dispatch */
+    double *sums; /* [R,2] sums of dL L of a token, for dispatch and for combine; temperatures */
 } smoe_soft;
+
+/* The factors of the cosines in the logits of dispatch and of combine. */
+typedef struct factors {
+    real to_slots, to_tokens;
+} factors;
 
 enum { COLUMNS = 64 }; /* columns of Phi one task takes */
 
@@ -60,21 +67,27 @@ static double scale_start(const smoe_router *r) {
     return r->spec->soft.scale_form == SMOE_SCALE_EXP ? log(factor) : factor;
 }
 
-/* The factor of the logits. */
-static real scale_of(const smoe_soft *soft) {
+/* 1/t of a side. */
+static real warmth(const smoe_soft *soft, size_t side) {
+    return (real)exp(-(double)*smoe_weight(soft->base.params, soft->log_t[side]));
+}
+
+static factors factors_of(const smoe_soft *soft) {
     const smoe_router *r = &soft->base;
-    if (!r->spec->soft.normalize) return 1;
+    if (soft->warm) return (factors){warmth(soft, 0), warmth(soft, 1)};
+    if (!soft->normalize) return (factors){1, 1};
     real s = *smoe_weight(r->params, soft->scale);
-    return r->spec->soft.scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
+    if (r->spec->soft.scale_form == SMOE_SCALE_EXP) s = (real)exp((double)s);
+    return (factors){s, s};
 }
 
 /* Registers Phi. */
-static void soft_phi_init(smoe_soft *soft, bool normalize) {
+static void phi_init(smoe_soft *soft) {
     smoe_router *r = &soft->base;
     const smoe_router_entry *entry = smoe_router_find(r->spec->router);
     r->plan.dense.disp_constant = !entry->learns_dispatch;
     r->plan.dense.comb_constant = !entry->learns_combine;
-    soft->normalize = normalize;
+    soft->normalize = soft->warm || r->spec->soft.normalize;
     size_t dim[] = {r->d, r->E, r->P};
     soft->phi = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_PLAIN, phi_std(r)), 3, dim,
                                 "%s.phi", r->prefix);
@@ -82,22 +95,34 @@ static void soft_phi_init(smoe_soft *soft, bool normalize) {
 
 static void soft_init(smoe_router *r) {
     smoe_soft *soft = (smoe_soft *)r;
-    soft_phi_init(soft, r->spec->soft.normalize);
-    if (r->spec->soft.normalize)
+    phi_init(soft);
+    if (soft->normalize)
         soft->scale = smoe_params_add(r->params, smoe_param_constant(scale_start(r)), 0, NULL,
                                       "%s.scale", r->prefix);
+}
+
+static void temperatures_init(smoe_router *r) {
+    static const char *const side[] = {"dispatch", "combine"};
+    smoe_soft *soft = (smoe_soft *)r;
+    double start = log(r->spec->soft.temperature_init);
+    soft->warm = true;
+    phi_init(soft);
+    for (size_t i = 0; i < 2; i++)
+        soft->log_t[i] = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
+                                         "%s.log_%s_temperature", r->prefix, side[i]);
 }
 
 static void soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_soft *soft = (smoe_soft *)r;
     size_t R = B * r->T, S = r->E * r->P;
-    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
+    smoe_plan_reserve(&r->plan, false, B, train, keep);
     soft->z = smoe_arena_take(keep, R * S, sizeof(real));
     soft->token = smoe_arena_take(keep, 2 * R, sizeof(real));
     soft->unit = smoe_arena_take(keep, r->d * S, sizeof(real));
     soft->column = smoe_arena_take(keep, 2 * S, sizeof(real));
     soft->dunit = train ? smoe_arena_take(keep, r->d * S, sizeof(real)) : NULL;
     soft->pull = train ? smoe_arena_take(keep, R, sizeof(real)) : NULL;
+    if (train && soft->warm) soft->sums = smoe_arena_take(keep, 2 * R, sizeof *soft->sums);
 }
 
 /* unit = Phi with columns of length (nearly) one; their f and slopes in `column`. */
@@ -141,16 +166,66 @@ static void soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) 
     }
 }
 
-/* L of one image from its z, with its noise, and D and C from L. */
-static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_pass *pass) {
+/*
+ * x [n] becomes its 1.5-entmax, p_i = max(x_i/2 - tau, 0)^2 with the tau for which they sum to 1
+ * (B. Peters, V. Niculae, A. Martins, arXiv 1905.05702). The sum falls with tau and is convex, so
+ * Newton's steps from the left, where the largest x alone gives 1 or more, rise to it and end.
+ */
+static void entmax(real *x, size_t n) {
+    enum { STEPS = 100 }; /* at most; a few are enough */
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++) top = fmax(top, (double)x[i] / 2);
+    double tau = top - 1, before = -INFINITY;
+    for (size_t step = 0; step < STEPS && tau > before; step++) {
+        double sum = 0, slope = 0;
+        for (size_t i = 0; i < n; i++) {
+            double above = fmax((double)x[i] / 2 - tau, 0);
+            sum += above * above;
+            slope += 2 * above;
+        }
+        before = tau;
+        tau += (sum - 1) / slope;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double above = fmax((double)x[i] / 2 - tau, 0);
+        x[i] = (real)(above * above);
+    }
+}
+
+/* With s = sqrt(p): dx = s (dp - q), q = sum s dp / sum s. dp [n] becomes dx. */
+static void entmax_backward(real *dp, const real *p, size_t n) {
+    double along = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double s = sqrt((double)p[i]);
+        along += s * (double)dp[i];
+        sum += s;
+    }
+    for (size_t i = 0; i < n; i++)
+        dp[i] = (real)(sqrt((double)p[i]) * ((double)dp[i] - along / sum));
+}
+
+static bool has_zeros(const smoe_soft *soft) {
+    return soft->warm && soft->base.spec->soft.combine == SMOE_COMBINE_ENTMAX;
+}
+
+/* The logits of one image from its z. */
+static void scale_logits(const smoe_soft *soft, real *logits, size_t g, real factor) {
+    size_t S = soft->base.plan.S, T = soft->base.plan.T;
+    for (size_t t = 0; t < T; t++)
+        smoe_kernels_get()->row->scale(logits + t * S, factor * soft->token[2 * (g * T + t)],
+                                       soft->z + (g * T + t) * S, S);
+}
+
+/* L of one image with its noise, and D and C from L. */
+static void soft_weigh(const smoe_soft *soft, size_t g, factors f, const smoe_pass *pass) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = plan->S, T = plan->T, at = g * T * S;
     real *disp = plan->dense.disp + at, *comb = plan->dense.comb + at;
-    for (size_t t = 0; t < T; t++)
-        kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
-    for (size_t t = 0; t < T && pass->train && r->spec->soft.noise > 0; t++) {
+    bool noise = pass->train && !soft->warm && r->spec->soft.noise > 0;
+    scale_logits(soft, comb, g, f.to_slots);
+    for (size_t t = 0; t < T && noise; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
                                    (pass->first + g) * T + t);
         smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft.noise, &rng);
@@ -159,42 +234,55 @@ static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_p
         for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
     else
         kern->column_softmax(disp, comb, T, S);
+    if (soft->warm) scale_logits(soft, comb, g, f.to_tokens);
     if (plan->dense.comb_constant)
         for (size_t i = 0; i < T * S; i++) comb[i] = 1 / (real)S;
-    else
+    else if (!has_zeros(soft))
         kern->softmax(comb, T, S, S);
+    for (size_t t = 0; t < T && has_zeros(soft); t++) entmax(comb + t * S, S);
 }
 
 static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
     soft_cosines(soft, x, pass);
-    real scale = scale_of(soft);
-    if (r->spec->soft.normalize) r->plan.dense.scale = (double)scale;
+    factors f = factors_of(soft);
+    if (soft->normalize && !soft->warm) r->plan.dense.scale = (double)f.to_slots;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
-    for (size_t g = 0; g < r->plan.G; g++) soft_weigh(soft, g, scale, pass);
+    for (size_t g = 0; g < r->plan.G; g++) soft_weigh(soft, g, f, pass);
 }
 
 /*
  * dL = softmax backwards of D (columns) and C (rows), in dcomb. Then, with q_t = sum_s dL_ts z_ts:
  * dscale = sum_t f(x_t) q_t,  dx_t gets scale q_t df/dx = -scale q_t slope_t x_t,  dz = scale f dL.
+ * With temperatures, L = c/t of a side has d L/d ln t = -L, so that d ln t = -sum dL L; and the
+ * gradient of c is the sum over both sides of dL/t: dcomb has the part of C in units of 1/t_D before
+ * D adds its own.
  */
-static void logits_backward(smoe_soft *soft, size_t g, real scale) {
-    const smoe_router *r = &soft->base;
-    const smoe_plan *plan = &r->plan;
+static void logits_backward(smoe_soft *soft, size_t g, factors f) {
+    const smoe_plan *plan = &soft->base.plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = plan->S, T = plan->T, at = g * T * S;
     real *dl = plan->dense.dcomb + at;
     if (plan->dense.comb_constant)
         memset(dl, 0, T * S * sizeof *dl);
-    else
+    else if (!has_zeros(soft))
         kern->softmax_backward(dl, plan->dense.comb + at, T, S, S);
+    for (size_t t = 0; t < T && has_zeros(soft); t++)
+        entmax_backward(dl + t * S, plan->dense.comb + at + t * S, S);
+    for (size_t t = g * T; t < (g + 1) * T && soft->warm; t++) {
+        real *row = plan->dense.dcomb + t * S, *z = soft->z + t * S;
+        soft->sums[2 * t + 1] = (double)(soft->token[2 * t] * f.to_tokens * kern->dot(row, z, S));
+        kern->scale(row, f.to_tokens / f.to_slots, row, S);
+        soft->sums[2 * t] = (double)kern->dot(row, z, S);
+    }
     if (!plan->dense.disp_constant)
         kern->column_softmax_backward(dl, plan->dense.disp + at, plan->dense.ddisp + at, T, S);
-    if (!r->spec->soft.normalize) return;
-    for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dense.dcomb + t * S;
+    for (size_t t = g * T; t < (g + 1) * T && soft->normalize; t++) {
+        real *row = plan->dense.dcomb + t * S, factor = f.to_slots * soft->token[2 * t];
         soft->pull[t] = kern->dot(row, soft->z + t * S, S);
-        kern->scale(row, scale * soft->token[2 * t], row, S);
+        if (soft->warm)
+            soft->sums[2 * t] = (double)factor * ((double)soft->pull[t] - soft->sums[2 * t]);
+        kern->scale(row, factor, row, S);
     }
 }
 
@@ -240,22 +328,32 @@ static void soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real
     if (dphi) phi_backward(soft, dphi, phi);
 }
 
-static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    (void)pass;
-    smoe_soft *soft = (smoe_soft *)r;
-    const smoe_plan *plan = &r->plan;
-    real *ds = soft->normalize ? smoe_gradient(r->params, soft->scale) : NULL;
-    real scale = scale_of(soft);
-    SMOE_SHARED(routing, plan->tokens * plan->S)
-    for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
-    soft_cosines_backward(soft, dx, x, scale);
-    if (!ds) return;
+/* To the factor of the logits. */
+static void scale_backward(const smoe_soft *soft, real scale) {
+    const smoe_router *r = &soft->base;
+    real *ds = smoe_gradient(r->params, soft->scale);
     double dscale = 0;
-    for (size_t t = 0; t < plan->tokens; t++)
+    for (size_t t = 0; t < r->plan.tokens; t++)
         dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
     if (r->spec->soft.scale_form == SMOE_SCALE_EXP)
         dscale *= (double)scale; /* d exp(s) = exp(s) ds */
-    *ds += (real)dscale;
+    if (ds) *ds += (real)dscale;
+}
+
+static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    (void)pass;
+    smoe_soft *soft = (smoe_soft *)r;
+    factors f = factors_of(soft);
+    SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
+    for (size_t g = 0; g < r->plan.G; g++) logits_backward(soft, g, f);
+    soft_cosines_backward(soft, dx, x, f.to_slots);
+    if (soft->normalize && !soft->warm) scale_backward(soft, f.to_slots);
+    for (size_t side = 0; side < 2 && soft->warm; side++) {
+        real *dt = smoe_gradient(r->params, soft->log_t[side]);
+        double sum = 0;
+        for (size_t t = 0; t < r->plan.tokens; t++) sum += soft->sums[2 * t + side];
+        if (dt) *dt -= (real)sum;
+    }
 }
 
 static smoe_router_cost soft_cost(const smoe_router *r) {
@@ -264,164 +362,10 @@ static smoe_router_cost soft_cost(const smoe_router *r) {
     return x;
 }
 
-const smoe_router_type smoe_router_soft = {
-    .size = sizeof(smoe_soft),
-    .init = soft_init,
-    .reserve = soft_reserve,
-    .cost = soft_cost,
-    .forward = soft_forward,
-    .backward = soft_backward,
-};
-
-/* ---- two temperatures ------------------------------------------------------------------------ */
-
-typedef struct temperatures_router {
-    smoe_soft soft;
-    size_t dispatch, combine; /* rows of the logarithms */
-    double *sums;             /* [R,2] sums of dL c of a token, for dispatch and for combine */
-} temperatures_router;
-
-static void temperatures_init(smoe_router *r) {
-    temperatures_router *self = (temperatures_router *)r;
-    double start = log(r->spec->soft.temperature_init);
-    soft_phi_init(&self->soft, true);
-    self->dispatch = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
-                                     "%s.log_dispatch_temperature", r->prefix);
-    self->combine = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
-                                    "%s.log_combine_temperature", r->prefix);
-}
-
-static void temperatures_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    temperatures_router *self = (temperatures_router *)r;
-    soft_reserve(r, B, train, keep);
-    if (train) self->sums = smoe_arena_take(keep, 2 * B * r->T, sizeof *self->sums);
-}
-
-/* 1/t */
-static real factor(const smoe_router *r, size_t row) {
-    return (real)exp(-(double)*smoe_weight(r->params, row));
-}
-
-/*
- * x [n] becomes its 1.5-entmax, p_i = max(x_i/2 - tau, 0)^2 with the tau for which they sum to 1
- * (B. Peters, V. Niculae, A. Martins, arXiv 1905.05702). The sum falls with tau and is convex, so
- * Newton's steps from the left, where the largest x alone gives 1 or more, rise to it and end.
- */
-static void entmax(real *x, size_t n) {
-    enum { STEPS = 100 }; /* at most; a few are enough */
-    double top = -INFINITY;
-    for (size_t i = 0; i < n; i++) top = fmax(top, (double)x[i] / 2);
-    double tau = top - 1, before = -INFINITY;
-    for (size_t step = 0; step < STEPS && tau > before; step++) {
-        double sum = 0, slope = 0;
-        for (size_t i = 0; i < n; i++) {
-            double above = fmax((double)x[i] / 2 - tau, 0);
-            sum += above * above;
-            slope += 2 * above;
-        }
-        before = tau;
-        tau += (sum - 1) / slope;
+#define SOFT(begin)                                                                           \
+    {                                                                                         \
+        .size = sizeof(smoe_soft), .init = begin, .reserve = soft_reserve, .cost = soft_cost, \
+        .forward = soft_forward, .backward = soft_backward                                    \
     }
-    for (size_t i = 0; i < n; i++) {
-        double above = fmax((double)x[i] / 2 - tau, 0);
-        x[i] = (real)(above * above);
-    }
-}
-
-/* With s = sqrt(p): dx = s (dp - q), q = sum s dp / sum s. dp [n] becomes dx. */
-static void entmax_backward(real *dp, const real *p, size_t n) {
-    double along = 0, sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        double s = sqrt((double)p[i]);
-        along += s * (double)dp[i];
-        sum += s;
-    }
-    for (size_t i = 0; i < n; i++)
-        dp[i] = (real)(sqrt((double)p[i]) * ((double)dp[i] - along / sum));
-}
-
-static bool has_zeros(const smoe_router *r) {
-    return r->spec->soft.combine == SMOE_COMBINE_ENTMAX;
-}
-
-static void temperatures_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    temperatures_router *self = (temperatures_router *)r;
-    smoe_soft *soft = &self->soft;
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    soft_cosines(soft, x, pass);
-    const smoe_plan *plan = &r->plan;
-    size_t T = plan->T, S = plan->S;
-    real to_slots = factor(r, self->dispatch), to_tokens = factor(r, self->combine);
-    SMOE_SHARED(routing, plan->tokens * S)
-    for (size_t g = 0; g < plan->G; g++) {
-        real *disp = plan->dense.disp + g * T * S, *comb = plan->dense.comb + g * T * S;
-        const real *z = soft->z + g * T * S, *token = soft->token + 2 * g * T;
-        for (size_t t = 0; t < T; t++)
-            kern->scale(comb + t * S, to_slots * token[2 * t], z + t * S, S);
-        kern->column_softmax(disp, comb, T, S);
-        for (size_t t = 0; t < T; t++)
-            kern->scale(comb + t * S, to_tokens * token[2 * t], z + t * S, S);
-        if (!has_zeros(r)) kern->softmax(comb, T, S, S);
-        for (size_t t = 0; t < T && has_zeros(r); t++) entmax(comb + t * S, S);
-    }
-}
-
-/*
- * With L the logits of a side, d/d ln t of L = c/t is -L, so that d ln t = -sum dL L; and the
- * gradient of c is the sum over both sides of dL/t. Buffers: ddisp and dcomb become the dL of their
- * sides, then dcomb that of z = c/f, for soft_cosines_backward with scale 1.
- */
-static void temperatures_logits_backward(temperatures_router *self, size_t g, real to_slots,
-                                         real to_tokens) {
-    smoe_soft *soft = &self->soft;
-    const smoe_plan *plan = &soft->base.plan;
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t T = plan->T, S = plan->S, at = g * T * S;
-    real *dc = plan->dense.dcomb + at;
-    if (!has_zeros(&soft->base)) kern->softmax_backward(dc, plan->dense.comb + at, T, S, S);
-    for (size_t t = 0; t < T && has_zeros(&soft->base); t++)
-        entmax_backward(dc + t * S, plan->dense.comb + at + t * S, S);
-    for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dense.dcomb + t * S;
-        self->sums[2 * t + 1] =
-            (double)(soft->token[2 * t] * to_tokens * kern->dot(row, soft->z + t * S, S));
-        kern->scale(row, to_tokens / to_slots, row, S);
-    }
-    /* dcomb has the part of C, in units of 1/to_slots; D adds its own. */
-    for (size_t t = g * T; t < (g + 1) * T; t++)
-        self->sums[2 * t] = (double)kern->dot(plan->dense.dcomb + t * S, soft->z + t * S, S);
-    kern->column_softmax_backward(dc, plan->dense.disp + at, plan->dense.ddisp + at, T, S);
-    for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dense.dcomb + t * S, f = soft->token[2 * t];
-        double both = (double)kern->dot(row, soft->z + t * S, S);
-        self->sums[2 * t] = (double)(f * to_slots) * (both - self->sums[2 * t]);
-        soft->pull[t] = (real)both * to_slots;
-        kern->scale(row, to_slots * f, row, S);
-    }
-}
-
-static void temperatures_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    (void)pass;
-    temperatures_router *self = (temperatures_router *)r;
-    const smoe_plan *plan = &r->plan;
-    real to_slots = factor(r, self->dispatch), to_tokens = factor(r, self->combine);
-    SMOE_SHARED(routing, plan->tokens * plan->S)
-    for (size_t g = 0; g < plan->G; g++) temperatures_logits_backward(self, g, to_slots, to_tokens);
-    soft_cosines_backward(&self->soft, dx, x, 1);
-    real *dt[] = {smoe_gradient(r->params, self->dispatch),
-                  smoe_gradient(r->params, self->combine)};
-    for (size_t side = 0; side < 2; side++) {
-        double sum = 0;
-        for (size_t t = 0; t < plan->tokens; t++) sum += self->sums[2 * t + side];
-        if (dt[side]) *dt[side] -= (real)sum;
-    }
-}
-
-const smoe_router_type smoe_router_temperatures = {
-    .size = sizeof(temperatures_router),
-    .init = temperatures_init,
-    .reserve = temperatures_reserve,
-    .cost = soft_cost,
-    .forward = temperatures_forward,
-    .backward = temperatures_backward,
-};
+const smoe_router_type smoe_router_soft = SOFT(soft_init),
+                       smoe_router_temperatures = SOFT(temperatures_init);

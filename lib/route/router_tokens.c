@@ -31,9 +31,13 @@ static bool has_loss(const smoe_router *r) {
     return r->spec->balance.way == SMOE_BALANCE_LOSS;
 }
 
+/* The learnt score is a sigmoid. */
+static bool is_squashed(const smoe_router *r) {
+    return r->spec->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+}
+
 static bool learns_score(const smoe_router *r) {
-    return r->spec->choice.priority == SMOE_PRIORITY_LEARNT ||
-           r->spec->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+    return r->spec->choice.priority == SMOE_PRIORITY_LEARNT || is_squashed(r);
 }
 
 static bool ranks_choices(const smoe_router *r) {
@@ -46,53 +50,46 @@ static bool ranks_choices(const smoe_router *r) {
  *   d s_t = sum over the placements of token t of g dweight */
 
 /* Registers w and b. At first b is 1, or 0 with a sigmoid. */
-static void score_init(smoe_token_score *score, smoe_router *r, bool sigmoid) {
+static void score_init(smoe_tokens *self, smoe_router *r) {
     const size_t dim[] = {1, r->d};
     double std = 1 / sqrt((double)r->d);
-    score->sigmoid = sigmoid;
-    score->weight = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
-                                    "%s.score.weight", r->prefix);
-    score->bias = smoe_params_add(r->params, smoe_param_constant(sigmoid ? 0 : 1), 1, dim,
-                                  "%s.score.bias", r->prefix);
+    self->weight = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
+                                   "%s.score.weight", r->prefix);
+    self->bias = smoe_params_add(r->params, smoe_param_constant(is_squashed(r) ? 0 : 1), 1, dim,
+                                 "%s.score.bias", r->prefix);
 }
 
-static void score_reserve(smoe_token_score *score, size_t tokens, bool train, smoe_arena *keep) {
-    score->s = smoe_arena_take(keep, tokens, sizeof *score->s);
-    score->ds = train ? smoe_arena_take(keep, tokens, sizeof *score->ds) : NULL;
-}
-
-static void score_forward(smoe_token_score *score, const smoe_router *r, const real *x,
-                          size_t tokens) {
-    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, score->weight), 1, r->d);
-    smoe_product s = smoe_product_of(score->s, smoe_matrix_of(x, tokens, r->d), smoe_transposed(w));
-    s.to.bias = smoe_weight(r->params, score->bias);
+static void score_forward(smoe_tokens *self, const smoe_router *r, const real *x, size_t tokens) {
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, self->weight), 1, r->d);
+    smoe_product s = smoe_product_of(self->s, smoe_matrix_of(x, tokens, r->d), smoe_transposed(w));
+    s.to.bias = smoe_weight(r->params, self->bias);
     smoe_gemm(s);
-    for (size_t t = 0; t < tokens && score->sigmoid; t++)
-        score->s[t] = (real)smoe_sigmoid((double)score->s[t]);
+    for (size_t t = 0; t < tokens && is_squashed(r); t++)
+        self->s[t] = (real)smoe_sigmoid((double)self->s[t]);
 }
 
 /* To be called before smoe_gate_backward: the gradients of the plan's weights become those of g.
  * Adds to dx [tokens,d] and to the gradients of w and b. */
-static void score_backward(smoe_token_score *score, smoe_gate *gate, real *dx, const real *x) {
-    smoe_router *r = &gate->base;
+static void score_backward(smoe_tokens *self, real *dx, const real *x) {
+    smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t R = plan->tokens;
     double db = 0;
     SMOE_SHARED(routing, R * r->E)
     for (size_t t = 0; t < R; t++) {
-        double s = (double)score->s[t], ds = 0;
+        double s = (double)self->s[t], ds = 0;
         for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
             size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
-            ds += (double)gate->g[t * r->E + e] * (double)plan->list.dweight[slot];
-            plan->list.dweight[slot] *= score->s[t];
+            ds += (double)self->gate.g[t * r->E + e] * (double)plan->list.dweight[slot];
+            plan->list.dweight[slot] *= self->s[t];
         }
-        score->ds[t] = (real)(score->sigmoid ? ds * s * (1 - s) : ds);
+        self->ds[t] = (real)(is_squashed(r) ? ds * s * (1 - s) : ds);
     }
-    for (size_t t = 0; t < R; t++) db += (double)score->ds[t];
-    real *dw = smoe_gradient(r->params, score->weight), *b = smoe_gradient(r->params, score->bias);
+    for (size_t t = 0; t < R; t++) db += (double)self->ds[t];
+    real *dw = smoe_gradient(r->params, self->weight), *b = smoe_gradient(r->params, self->bias);
     if (b) *b += (real)db;
-    smoe_matrix ds = smoe_matrix_of(score->ds, R, 1);
-    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, score->weight), 1, r->d);
+    smoe_matrix ds = smoe_matrix_of(self->ds, R, 1);
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, self->weight), 1, r->d);
     if (dw) smoe_gemm(smoe_product_added(dw, smoe_transposed(ds), smoe_matrix_of(x, R, r->d)));
     smoe_gemm(smoe_product_added(dx, ds, w));
 }
@@ -105,8 +102,7 @@ void smoe_tokens_init(smoe_router *r) {
     self->gate.form = r->spec->choice.gate;
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
     if (r->spec->balance.way == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
-    if (learns_score(r))
-        score_init(&self->score, r, r->spec->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID);
+    if (learns_score(r)) score_init(self, r);
     if (has_loss(r) && r->spec->balance.aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
 }
 
@@ -115,14 +111,17 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     size_t tokens = B * r->image_tokens / self->gate.unit, T = group_size(self);
     size_t G = (tokens + T - 1) / T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->choice.noise > 0, keep);
-    smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
+    smoe_plan_reserve(&r->plan, true, G, train, keep);
     r->plan.choices.choice = self->choice =
         smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
     r->plan.choices.K = r->K;
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->choices =
         ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;
-    if (learns_score(r)) score_reserve(&self->score, tokens, train, keep);
+    if (learns_score(r)) {
+        self->s = smoe_arena_take(keep, tokens, sizeof *self->s);
+        self->ds = train ? smoe_arena_take(keep, tokens, sizeof *self->ds) : NULL;
+    }
     self->drawn = NULL;
     if (r->spec->choice.priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
@@ -229,7 +228,7 @@ static size_t tokens_order(smoe_tokens *self, size_t g, size_t first, size_t n,
     for (size_t i = 0; i < n; i++) {
         const real *weight = self->gate.g + (first + i) * r->E;
         const int32_t *choice = self->choice + (first + i) * K;
-        real score = learns_score(r) ? self->score.s[first + i] : weight[choice[0]];
+        real score = learns_score(r) ? self->s[first + i] : weight[choice[0]];
         for (size_t k = 1; k < K && r->spec->choice.priority == SMOE_PRIORITY_BPR_SUM; k++)
             score += weight[choice[k]];
         ranked[i] = (smoe_ranked){score, (int32_t)i};
@@ -279,7 +278,7 @@ static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, si
     }
     size_t slot = (g * r->E + e) * r->P + (size_t)*used;
     real weight = self->gate.g[token * r->E + e];
-    if (learns_score(r)) weight *= self->score.s[token];
+    if (learns_score(r)) weight *= self->s[token];
     for (size_t i = 0; i < unit; i++) {
         plan->list.slot_token[slot + i] = (int32_t)(token * unit + i);
         plan->list.slot_weight[slot + i] = weight;
@@ -380,13 +379,6 @@ static double balance_loss(const double *sums, size_t E, double sigma) {
     return sigma > 0 ? importance + squared_variation(sums + E, E) / 2 : importance;
 }
 
-/* slopes [2,E] = scale times its gradient. */
-static void balance_slopes(double *slopes, const double *sums, size_t E, double sigma,
-                           double scale) {
-    squared_variation_slopes(slopes, sums, E, scale / 2);
-    if (sigma > 0) squared_variation_slopes(slopes + E, sums + E, E, scale / 2);
-}
-
 /*
  * Importance: through p = softmax(z), dz = p (dimportance - sum of p dimportance); of sigmoids
  * divided by their sum, that times 1 - sigmoid(z). Load: with u the score and phi its density,
@@ -425,20 +417,14 @@ static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
 }
 
-static void sum_groups(const smoe_tokens *self, const smoe_pass *pass) {
-    const smoe_router *r = &self->gate.base;
-    if (pass->summed) return;
-    memset(r->sums, 0, r->summed * sizeof *r->sums);
-    for (size_t g = 0; g < r->plan.G; g++)
-        for (size_t i = 0; i < r->summed; i++) r->sums[i] += self->sums[g * r->summed + i];
-}
-
 /* The part of this pass, so that the parts of a batch add up to its loss. */
 static double aux_loss(const smoe_tokens *self, double sigma, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     double sum = 0;
     if (r->summed) {
-        sum_groups(self, pass);
+        if (!pass->summed) memset(r->sums, 0, r->summed * sizeof *r->sums);
+        for (size_t i = 0; i < r->plan.G * r->summed && !pass->summed; i++)
+            r->sums[i % r->summed] += self->sums[i];
         return balance_loss(r->sums, r->E, sigma) * (double)pass->images /
                (double)smoe_pass_whole(pass);
     }
@@ -455,7 +441,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    if (learns_score(r)) score_forward(&self->score, r, x, plan->tokens);
+    if (learns_score(r)) score_forward(self, r, x, plan->tokens);
     size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
     SMOE_SHARED(routing, tokens * r->E)
     for (size_t t = 0; t < tokens; t++) tokens_choose(self, t, biased);
@@ -486,7 +472,8 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
         size_t first = g * T, left = tokens - first;
         double *slopes = self->slopes + g * 2 * E;
         const double *sums = r->summed ? r->sums : self->sums + g * 2 * E;
-        balance_slopes(slopes, sums, E, sigma, scale);
+        squared_variation_slopes(slopes, sums, E, scale / 2);
+        if (sigma > 0) squared_variation_slopes(slopes + E, sums + E, E, scale / 2);
         balance_backward(self, slopes, first, left < T ? left : T, sigma);
     }
 }
@@ -494,7 +481,7 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
 static void tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_tokens_balance_backward(r, pass);
-    if (learns_score(r)) score_backward(&self->score, &self->gate, dx, x);
+    if (learns_score(r)) score_backward(self, dx, x);
     smoe_gate_backward(&self->gate, dx, x, pass);
 }
 

@@ -6,23 +6,17 @@
 
 #include "route/gate.h"
 
-/* The learnt priority of tokens. */
-typedef struct smoe_token_score {
-    bool sigmoid;
-    size_t weight, bias; /* rows of w [1,d] and b [1] */
-    real *s, *ds;        /* [tokens]; ds NULL in inference */
-} smoe_token_score;
-
 /* "tokens" are those of the gate. */
 typedef struct smoe_tokens {
     smoe_gate gate;
-    int32_t *choice;        /* [tokens,K] experts in the order of the token's preference */
-    smoe_ranked *ranked;    /* [tokens] */
-    smoe_ranked *choices;   /* [tokens,K] in order; NULL: tokens are placed, not choices */
-    smoe_token_score score; /* priority learnt, learnt-sigmoid */
-    uint32_t *drawn;        /* [tokens] random order of each group's tokens; NULL: not wanted */
-    real *biased;           /* [tokens,E] g + b; NULL: no biases */
-    double *share;          /* [tokens,K] scratch of sigmoids that are renormalised */
+    int32_t *choice;      /* [tokens,K] experts in the order of the token's preference */
+    smoe_ranked *ranked;  /* [tokens] */
+    smoe_ranked *choices; /* [tokens,K] in order; NULL: tokens are placed, not choices */
+    size_t weight, bias;  /* of a learnt priority: rows of w [1,d] and b [1], */
+    real *s, *ds;         /* [tokens] the scores; ds NULL in inference */
+    uint32_t *drawn;      /* [tokens] random order of each group's tokens; NULL: not wanted */
+    real *biased;         /* [tokens,E] g + b; NULL: no biases */
+    double *share;        /* [tokens,K] scratch of sigmoids that are renormalised */
     /* Of the loss of balance: */
     real *soft;     /* [tokens,E] p */
     double *p;      /* [G,E] p of a token */

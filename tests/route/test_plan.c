@@ -36,10 +36,11 @@ typedef struct fixture {
 } fixture;
 
 static void reserve(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t P) {
-    if (sparse)
-        smoe_plan_reserve_sparse(&f->plan, G, T, E, P, true, &f->arena);
-    else
-        smoe_plan_reserve_dense(&f->plan, G, T, E, P, true, &f->arena);
+    f->plan.T = T;
+    f->plan.E = E;
+    f->plan.P = P;
+    f->plan.S = E * P;
+    smoe_plan_reserve(&f->plan, sparse, G, true, &f->arena);
 }
 
 static void begin_as(fixture *f, bool rounded, bool sparse, size_t G, size_t T, size_t E, size_t P,
