@@ -25,11 +25,9 @@ void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t bloc
     l->qk_norm = spec->qk_norm;
     snprintf(path, sizeof path, "blocks.%zu.attn.qkv", block);
     smoe_linear_init(&l->qkv, build, l->d, 3 * l->d, 3, path);
-    if (l->qk_norm) {
-        snprintf(path, sizeof path, "blocks.%zu.attn.q_norm", block);
-        smoe_norm_heads_init(&l->q_norm, build, path);
-        snprintf(path, sizeof path, "blocks.%zu.attn.k_norm", block);
-        smoe_norm_heads_init(&l->k_norm, build, path);
+    for (int k = 0; k < 2 && l->qk_norm; k++) {
+        snprintf(path, sizeof path, "blocks.%zu.attn.%c_norm", block, "qk"[k]);
+        smoe_norm_heads_init(&l->norm[k], build, path);
     }
     snprintf(path, sizeof path, "blocks.%zu.attn.proj", block);
     smoe_linear_init(&l->proj, build, l->d, l->d, 1, path);
@@ -54,11 +52,8 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     if (l->train || l->narrow)
         l->weights =
             smoe_space_take(space, keep, (l->train ? space->B * l->H : threads) * pairs, l->narrow);
-    if (l->qk_norm) {
-        l->normed = smoe_arena_take(keep, R * 2 * d, sizeof(real));
-        smoe_norm_reserve(&l->q_norm, R, space);
-        smoe_norm_reserve(&l->k_norm, R, space);
-    }
+    if (l->qk_norm) l->normed = smoe_arena_take(keep, R * 2 * d, sizeof(real));
+    for (int k = 0; k < 2 && l->qk_norm; k++) smoe_norm_reserve(&l->norm[k], R, space);
     l->scores = smoe_arena_take(scratch, threads * scores_size(l), sizeof(real));
     if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * d, sizeof(real));
     if (!l->train) return;
@@ -259,10 +254,9 @@ static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pas
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
     smoe_outputs rows = buffer_at(l, l->rows, 0);
     smoe_linear_forward(&l->qkv, rows, x, NULL, R);
-    if (l->qk_norm) {
-        smoe_norm_heads_forward(&l->q_norm, l->normed, 2 * d, rows.at, 3 * d, R);
-        smoe_norm_heads_forward(&l->k_norm, l->normed + d, 2 * d, rows.at + d, 3 * d, R);
-    }
+    for (size_t k = 0; k < 2 && l->qk_norm; k++)
+        smoe_norm_heads_forward(&l->norm[k], smoe_reals_out(l->normed + k * d), 2 * d,
+                                rows.at + k * d, 3 * d, R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++) {
         real *scores = l->scores + smoe_thread() * scores_size(l);
@@ -309,10 +303,8 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
             dz = (smoe_outputs){.bf16 = l->dscores + smoe_thread() * pairs};
         attention_head_backward(l, task, next_task(l, task, tasks), room, dz);
     }
-    if (l->qk_norm) {
-        smoe_norm_heads_backward(&l->q_norm, drows.at, l->dnormed, 2 * d, rows.at, 3 * d, R);
-        smoe_norm_heads_backward(&l->k_norm, drows.at + d, l->dnormed + d, 2 * d, rows.at + d,
-                                 3 * d, R);
-    }
+    for (size_t k = 0; k < 2 && l->qk_norm; k++)
+        smoe_norm_heads_backward(&l->norm[k], drows.at + k * d, l->dnormed + k * d, 2 * d,
+                                 rows.at + k * d, 3 * d, R);
     smoe_linear_backward(&l->qkv, smoe_reals_out(dx), smoe_written(drows), x, R);
 }

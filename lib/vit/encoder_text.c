@@ -189,15 +189,11 @@ static void pool_tokens(const text_encoder *x, const size_t *lengths, size_t B) 
     }
 }
 
-/* The number of tokens of each text that take part in attention; NULL: all. */
-static const size_t *lengths_of(const smoe_encoder *e, const smoe_inputs *in) {
-    return e->build.padded ? in->lengths : NULL;
-}
-
+/* A pass with the number of tokens of each text that take part in attention; NULL: all. */
 static smoe_pass encoder_text_pass_of(const smoe_encoder *e, const smoe_inputs *in,
                                       const smoe_pass *pass) {
     smoe_pass own = *pass;
-    own.lengths = lengths_of(e, in);
+    own.lengths = e->build.padded ? in->lengths : NULL;
     return own;
 }
 
@@ -245,7 +241,7 @@ static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *
         kern->scale(x->dnormed + row * W, share_of(pool, row % T, in->lengths[row / T], T),
                     x->dfeatures + row / T * W, W);
     smoe_tower_backward(&e->tower, x->dstream, x->dnormed, &own);
-    if (e->embed_trained) embed_tokens_backward(x, x->dstream, in->tokens, lengths_of(e, in), B);
+    if (e->embed_trained) embed_tokens_backward(x, x->dstream, in->tokens, own.lengths, B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 

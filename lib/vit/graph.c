@@ -75,6 +75,14 @@ static value mlp(const graph *g, value x, const char *path) {
     return linear(g, graph_gelu(g, linear(g, x, within(g, path, "fc1"))), within(g, path, "fc2"));
 }
 
+static value graph_softmax(const graph *g, value x, int64_t axis) {
+    return NODE(g, .op = "Softmax", .in = {x}, .whole = "axis", .number = axis);
+}
+
+static value join(const graph *g, value a, value b, int64_t axis) {
+    return NODE(g, .op = "Concat", .in = {a, b}, .whole = "axis", .number = axis);
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* Rows [B,T,parts*d] as [parts,B,H,T,d/H]. */
@@ -96,8 +104,7 @@ static value attend(const graph *g, value q, value k, value v, const char *path)
     if (graph_find(g, k_norm, "weight")) k = graph_norm(g, k, k_norm);
     q = of_two(g, "Mul", q, scalar(g, 1 / sqrt((double)dh)));
     k = NODE(g, .op = "Transpose", .in = {k}, AXES(0, 1, 2, 4, 3));
-    value a =
-        NODE(g, .op = "Softmax", .in = {of_two(g, "MatMul", q, k)}, .whole = "axis", .number = -1);
+    value a = graph_softmax(g, of_two(g, "MatMul", q, k), -1);
     value x = NODE(g, .op = "Transpose", .in = {of_two(g, "MatMul", a, v)}, AXES(0, 1, 3, 2, 4));
     return of_two(g, "Reshape", NODE(g, .op = "Squeeze", .in = {x, LIST(g, 0)}),
                   LIST(g, 0, 0, (int64_t)g->model->width));
@@ -117,10 +124,6 @@ static value unit(const graph *g, value x, int64_t axis) {
     value length = of_two(g, vmoe ? "ReduceSumSquare" : "ReduceL2", x, LIST(g, axis));
     length = of_two(g, "Add", length, scalar(g, 1e-6));
     return of_two(g, "Div", x, vmoe ? NODE(g, .op = "Sqrt", .in = {length}) : length);
-}
-
-static value graph_softmax(const graph *g, value x, int64_t axis) {
-    return NODE(g, .op = "Softmax", .in = {x}, .whole = "axis", .number = axis);
 }
 
 /* [rows,columns] of the same number. */
@@ -201,9 +204,7 @@ static value moe(const graph *g, value x, const char *path, size_t block) {
     value slots = to_experts(g, of_two(g, "MatMul", dispatch, x), E, P, d);
     value out = experts(g, slots, within(g, path, "experts"), 0, core);
     if (universal)
-        out = NODE(g, .op = "Concat",
-                   .in = {out, experts(g, slots, within(g, path, "universal"), core, universal)},
-                   .whole = "axis", .number = 0);
+        out = join(g, out, experts(g, slots, within(g, path, "universal"), core, universal), 0);
     value y = of_two(g, "MatMul", combine, from_experts(g, out, E, P, d));
     if (spec->expert.shared) y = of_two(g, "Add", y, mlp(g, x, within(g, path, "shared")));
     return y;
@@ -226,10 +227,6 @@ static value before_patches(const graph *g, value x, value tokens, int64_t d) {
     value images = NODE(g, .op = "Shape", .in = {x}, .whole = "end", .number = 1);
     value shape = NODE(g, .op = "Concat", .in = {images, LIST(g, 1, d)}, .whole = "axis");
     return of_two(g, "Expand", tokens, shape);
-}
-
-static value graph_join(const graph *g, value a, value b) {
-    return NODE(g, .op = "Concat", .in = {a, b}, .whole = "axis", .number = 1);
 }
 
 static value slice(const graph *g, value x, size_t first) {
@@ -261,12 +258,11 @@ static value embed(const graph *g, value pixels) {
     }
     if (position) x = of_two(g, "Add", x, learned && token ? slice(g, position, 1) : position);
     if (registers)
-        x = graph_join(g, before_patches(g, x, smoe_onnx_tensor(g->onnx, registers, 0, NULL), d),
-                       x);
+        x = join(g, before_patches(g, x, smoe_onnx_tensor(g->onnx, registers, 0, NULL), d), x, 1);
     if (token) {
         value first = smoe_onnx_tensor(g->onnx, token, 0, NULL);
         if (learned) first = of_two(g, "Add", first, part(g, position, 0, 1));
-        x = graph_join(g, before_patches(g, x, first, d), x);
+        x = join(g, before_patches(g, x, first, d), x, 1);
     }
     return m->pre_norm ? graph_norm(g, x, "norm_pre") : x;
 }

@@ -119,8 +119,8 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
         double macs;
     } product[] = {{l->map.keys.weight, smoe_linear_macs(&l->map.keys, l->T)},
                    {l->map.proj.weight, smoe_linear_macs(&l->map.proj, 1)},
-                   {mlp->fc1, smoe_mlp_macs(mlp, 1) / 2},
-                   {mlp->fc2, smoe_mlp_macs(mlp, 1) / 2}};
+                   {mlp->weight[0], smoe_mlp_macs(mlp, 1) / 2},
+                   {mlp->weight[1], smoe_mlp_macs(mlp, 1) / 2}};
     double macs = 0, frozen = 0, scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
     for (size_t i = 0; i < SMOE_COUNT(product); i++) {
         macs += product[i].macs;
@@ -160,8 +160,9 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
                         smoe_reals(smoe_weight(params, l->map.latent)), NULL, 1);
     smoe_linear_forward(&l->map.keys, smoe_reals_out(l->map.kv), smoe_reals(x), NULL, B * T);
     if (l->map.qk_norm) {
-        smoe_norm_heads_forward(&l->map.q_norm, l->map.q_normed, d, l->map.q, d, 1);
-        smoe_norm_heads_forward(&l->map.k_norm, l->map.k_normed, d, l->map.kv, 2 * d, B * T);
+        smoe_norm_heads_forward(&l->map.q_norm, smoe_reals_out(l->map.q_normed), d, l->map.q, d, 1);
+        smoe_norm_heads_forward(&l->map.k_norm, smoe_reals_out(l->map.k_normed), d, l->map.kv,
+                                2 * d, B * T);
     }
     size_t ld;
     const real *keys = keys_of(l, &ld);

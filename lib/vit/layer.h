@@ -84,8 +84,8 @@ void smoe_norm_backward(const smoe_norm *l, real *dx, const real *dy, const real
 /* qk_norm: queries or keys [R,d], head by head, n = d/H. Rows of y are ldy numbers apart, those of
  * x ldx. dx, with rows as far apart as those of x, is overwritten. */
 void smoe_norm_heads_init(smoe_norm *l, const smoe_build *build, const char *prefix);
-void smoe_norm_heads_forward(const smoe_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
-                             size_t R);
+void smoe_norm_heads_forward(const smoe_norm *l, smoe_outputs y, size_t ldy, const real *x,
+                             size_t ldx, size_t R);
 void smoe_norm_heads_backward(const smoe_norm *l, real *dx, const real *dy, size_t lddy,
                               const real *x, size_t ldx, size_t R);
 
@@ -166,7 +166,7 @@ typedef struct smoe_attention {
     const smoe_build *build;
     smoe_linear qkv, proj;
     bool qk_norm;
-    smoe_norm q_norm, k_norm;
+    smoe_norm norm[2]; /* of queries, and of keys */
     size_t d, H, T, block;
     int threads;
     bool train;
@@ -198,7 +198,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
 typedef struct smoe_mlp {
     smoe_params *params;
     const smoe_precision *precision;
-    size_t fc1, fc1_bias, fc2, fc2_bias;
+    size_t weight[2], bias[2]; /* rows of fc1 and fc2; consecutive, from weight[0] on */
     size_t E, d, h;
     smoe_outer_gradient outer[2]; /* of both kernels, where gradients are left so */
     smoe_gelu gelu;
@@ -243,7 +243,7 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
 /* The arena for the buffer that is passed as dy to the backward pass of an mlp (after reserve): dy
  * may be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
-    const smoe_param *p = &l->params->param[l->fc1];
+    const smoe_param *p = &l->params->param[l->weight[0]];
     return p->outer && !p->outer->kept.passes ? space->keep : space->scratch;
 }
 /* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then,

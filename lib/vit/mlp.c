@@ -32,23 +32,18 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     l->site = form->site;
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s%s", build->prefix, form->path);
-    size_t dim1[] = {l->E, l->h, l->d}, dim2[] = {l->E, l->d, l->h};
-    size_t *d1 = experts ? dim1 : dim1 + 1, *d2 = experts ? dim2 : dim2 + 1;
     int axes = experts ? 3 : 2;
     double std = sqrt(2.0 / (double)(l->d + l->h / abreast));
-    l->fc1 = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), axes, d1,
-                             "%s.fc1.weight", prefix);
-    l->fc1_bias =
-        smoe_params_add(l->params, smoe_param_constant(0), axes - 1, d1, "%s.fc1.bias", prefix);
-    l->fc2 = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), axes, d2,
-                             "%s.fc2.weight", prefix);
-    l->fc2_bias =
-        smoe_params_add(l->params, smoe_param_constant(0), axes - 1, d2, "%s.fc2.bias", prefix);
-    const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
-    for (size_t i = 0; experts && i < 4; i++) {
-        smoe_param *p = &l->params->param[added[i]];
-        p->stacked = true;
-        p->alike = spec->moe.expert.init == SMOE_EXPERTS_SHARED;
+    for (int k = 0; k < 2; k++) {
+        size_t dim[] = {l->E, k ? l->d : l->h, k ? l->h : l->d}, *own = experts ? dim : dim + 1;
+        l->weight[k] = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), axes,
+                                       own, "%s.fc%d.weight", prefix, k + 1);
+        l->bias[k] = smoe_params_add(l->params, smoe_param_constant(0), axes - 1, own,
+                                     "%s.fc%d.bias", prefix, k + 1);
+    }
+    for (size_t i = l->weight[0]; experts && i <= l->bias[1]; i++) {
+        l->params->param[i].stacked = true;
+        l->params->param[i].alike = spec->moe.expert.init == SMOE_EXPERTS_SHARED;
     }
 }
 
@@ -63,7 +58,8 @@ static size_t pitch_of(size_t n) {
  * only where the bits are those of gradients in memory, for these do not depend on the number of
  * processes: not where factors in BF16 would be rounded otherwise. */
 static bool leaves_outer(const smoe_mlp *l, size_t rows, const smoe_space *space) {
-    const smoe_param *fc1 = &l->params->param[l->fc1], *fc2 = &l->params->param[l->fc2];
+    const smoe_param *fc1 = &l->params->param[l->weight[0]];
+    const smoe_param *fc2 = &l->params->param[l->weight[1]];
     size_t passes = l->params->passes, each = rows / l->E;
     if (!space->train || fc1->frozen || fc2->frozen || !smoe_param_streams(fc1)) return false;
     if (passes <= 1) return passes && smoe_outer_pays(each, l->h, l->d);
@@ -84,13 +80,13 @@ static void reserve_passes(const smoe_mlp *l, smoe_param *p, size_t rows, const 
 enum { SLOPES_MOST = 8 << 20 };
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t each, size_t calls, const smoe_space *space) {
-    smoe_param *param = l->params->param, *kernel[] = {&param[l->fc1], &param[l->fc2]};
     bool outer = leaves_outer(l, each, space);
     size_t rows = calls * each, widest = l->h > l->d ? l->h : l->d;
     for (int k = 0; k < 2; k++) {
         l->outer[k] = (smoe_outer_gradient){0};
-        kernel[k]->outer = outer ? &l->outer[k] : NULL;
-        if (outer && l->params->passes > 1) reserve_passes(l, kernel[k], each, space);
+        smoe_param *kernel = &l->params->param[l->weight[k]];
+        kernel->outer = outer ? &l->outer[k] : NULL;
+        if (outer && l->params->passes > 1) reserve_passes(l, kernel, each, space);
     }
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->threads = space->threads;
@@ -156,13 +152,17 @@ typedef struct layer {
     smoe_after *after;   /* of y: gets `mlp` */
 } layer;
 
-static layer layer_of(const smoe_mlp *l, const smoe_mlp_rows *rows, bool second) {
+static layer layer_of(const smoe_mlp *l, const smoe_mlp_rows *rows, bool second, smoe_outputs y,
+                      size_t ldy, smoe_rows x) {
     return (layer){.mlp = l,
                    .rows = rows,
-                   .weight = second ? l->fc2 : l->fc1,
-                   .bias = second ? l->fc2_bias : l->fc1_bias,
+                   .weight = l->weight[second],
+                   .bias = l->bias[second],
                    .out = second ? l->d : l->h,
-                   .in = second ? l->h : l->d};
+                   .in = second ? l->h : l->d,
+                   .y = y,
+                   .ldy = ldy,
+                   .x = x};
 }
 
 /* Expert e's rows of n numbers, and its weights [out,in] in one of the two layers. */
@@ -249,11 +249,11 @@ static void keep_factors(const smoe_mlp *l, const smoe_param *p, const real *dy,
     for (size_t e = 0; e <= l->E; e++) first_to[e] = first[e] - begin;
 }
 
-/* Leaves the gradient of `weights`, a parameter of the layer, as outer products, or describes the
+/* Leaves the gradient of the weights of one of the two layers as outer products, or describes the
  * products of all experts that are added to it: then the result is true. */
-static bool weights_stage(const smoe_mlp *l, size_t weights, smoe_rows dy, smoe_rows x,
+static bool weights_stage(const smoe_mlp *l, bool second, smoe_rows dy, smoe_rows x,
                           const size_t *first, const smoe_pass *pass, weights_gradient *g) {
-    smoe_param *p = &l->params->param[weights];
+    smoe_param *p = &l->params->param[l->weight[second]];
     if (p->frozen) return false;
     if (p->outer && p->outer->kept.passes) {
         keep_factors(l, p, dy.of.at, x.of.at, first, pass);
@@ -265,11 +265,11 @@ static bool weights_stage(const smoe_mlp *l, size_t weights, smoe_rows dy, smoe_
     }
     *g = (weights_gradient){.first = first,
                             .precision = *l->precision,
-                            .dw = smoe_gradient(l->params, weights),
+                            .dw = smoe_gradient(l->params, l->weight[second]),
                             .dy = dy,
                             .x = x,
-                            .out = weights == l->fc1 ? l->h : l->d,
-                            .in = weights == l->fc1 ? l->d : l->h,
+                            .out = second ? l->d : l->h,
+                            .in = second ? l->h : l->d,
                             .fresh = p->fresh,
                             .stream = p->size * sizeof(real) > CACHED};
     p->fresh = false;
@@ -339,10 +339,10 @@ static smoe_fused_mlp expert_both(size_t i, const void *context) {
                             .y = b->y + at,
                             .x = b->x + at,
                             .residual = b->residual ? b->residual + at : NULL,
-                            .w1 = expert_weights(l, l->fc1, e),
-                            .w2 = expert_weights(l, l->fc2, e),
-                            .b1 = smoe_weight(l->params, l->fc1_bias) + e * l->h,
-                            .b2 = smoe_weight(l->params, l->fc2_bias) + e * l->d,
+                            .w1 = expert_weights(l, l->weight[0], e),
+                            .w2 = expert_weights(l, l->weight[1], e),
+                            .b1 = smoe_weight(l->params, l->bias[0]) + e * l->h,
+                            .b2 = smoe_weight(l->params, l->bias[1]) + e * l->d,
                             .gelu = l->gelu};
 }
 
@@ -377,15 +377,12 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
                       const smoe_mlp_rows *rows, const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l);
     if (both_forward(l, y.at, x.at, residual, rows)) return;
-    layer fc1 = layer_of(l, rows, false), fc2 = layer_of(l, rows, true);
-    fc1.x = (smoe_rows){x, l->d};
-    if (!narrow) fc1.y = hidden_of(l, l->hidden, rows);
-    fc1.ldy = hidden_ld(l);
+    smoe_outputs hidden = {0};
+    if (!narrow) hidden = hidden_of(l, l->hidden, rows);
+    layer fc1 = layer_of(l, rows, false, hidden, hidden_ld(l), (smoe_rows){x, l->d});
+    layer fc2 = layer_of(l, rows, true, y, l->d, hidden_rows(l, l->active, rows));
     fc1.work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE;
     fc1.after = narrow ? NULL : gelu_forward;
-    fc2.x = hidden_rows(l, l->active, rows);
-    fc2.y = y;
-    fc2.ldy = l->d;
     fc2.residual = residual;
     smoe_gemm_stage stage[] = {{expert_forward, &fc1}, {expert_forward, &fc2}};
     bool apart = !narrow && drops(l, pass);
@@ -400,10 +397,8 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
 static layer hidden_layer(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
                           const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l);
-    layer fc2 = layer_of(l, rows, true);
-    fc2.x = (smoe_rows){dy, l->d};
-    fc2.y = hidden_of(l, l->dactive, rows);
-    fc2.ldy = hidden_ld(l);
+    layer fc2 = layer_of(l, rows, true, hidden_of(l, l->dactive, rows), hidden_ld(l),
+                         (smoe_rows){dy, l->d});
     fc2.work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE;
     fc2.after = narrow || drops(l, pass) ? NULL : mlp_gelu_backward;
     return fc2;
@@ -422,17 +417,9 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
     if (!l->slopes) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
 }
 
-static layer x_layer(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
-    layer fc1 = layer_of(l, rows, false);
-    fc1.x = hidden_rows(l, l->dactive, rows);
-    fc1.y = dx;
-    fc1.ldy = l->d;
-    return fc1;
-}
-
 void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,
                              const smoe_mlp_rows *rows, const smoe_pass *pass) {
-    layer input = x_layer(l, dx, rows);
+    layer input = layer_of(l, rows, false, dx, l->d, hidden_rows(l, l->dactive, rows));
     hidden_backward(l, dy, rows, pass);
     smoe_gemm_chain(experts_working(l, rows), &(smoe_gemm_stage){expert_dx, &input}, 1);
 }
@@ -447,15 +434,15 @@ static void parameters_backward(const smoe_mlp *l, smoe_values dy, smoe_values x
     weights_gradient g[2];
     smoe_gemm_stage stage[4];
     size_t stages = 0;
-    bias_backward(l, l->fc2_bias, to, rows->first, l->d);
+    bias_backward(l, l->bias[1], to, rows->first, l->d);
     if (hidden) stage[stages++] = (smoe_gemm_stage){expert_dx, hidden};
-    if (weights_stage(l, l->fc2, to, active, rows->first, pass, &g[0]))
+    if (weights_stage(l, true, to, active, rows->first, pass, &g[0]))
         stage[stages++] = (smoe_gemm_stage){expert_dw, &g[0]};
-    if (weights_stage(l, l->fc1, dhidden, from, rows->first, pass, &g[1]))
+    if (weights_stage(l, false, dhidden, from, rows->first, pass, &g[1]))
         stage[stages++] = (smoe_gemm_stage){expert_dw, &g[1]};
     if (input) stage[stages++] = (smoe_gemm_stage){expert_dx, input};
     smoe_gemm_chain(l->E, stage, stages);
-    bias_backward(l, l->fc1_bias, dhidden, rows->first, l->h);
+    bias_backward(l, l->bias[0], dhidden, rows->first, l->h);
 }
 
 void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
@@ -465,8 +452,9 @@ void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
 
 void smoe_mlp_backward(const smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
                        const smoe_mlp_rows *rows, const smoe_pass *pass) {
-    const smoe_outer_gradient *outer = l->params->param[l->fc1].outer;
-    layer hidden = hidden_layer(l, dy, rows, pass), input = x_layer(l, dx, rows);
+    const smoe_outer_gradient *outer = l->params->param[l->weight[0]].outer;
+    layer hidden = hidden_layer(l, dy, rows, pass);
+    layer input = layer_of(l, rows, false, dx, l->d, hidden_rows(l, l->dactive, rows));
     /* Dropout and copies of factors wait for the hidden layers of all experts. */
     bool apart = drops(l, pass) || (outer && outer->kept.passes);
     if (apart) hidden_backward(l, dy, rows, pass);

@@ -11,7 +11,6 @@
 static const smoe_encoder_type *const types[SMOE_TOWERS] = {
 #define TOWER(number, type, ...) [SMOE_TOWER_##number] = &type,
 #include "vit/towers.def"
-#undef TOWER
 };
 
 struct smoe_model {

@@ -62,8 +62,8 @@ static smoe_norm_rows rows_from(const smoe_norm *l, const real *x, size_t ldx, s
     return (smoe_norm_rows){x + i * ldx, l->stats + i * 2 * l->H, count * l->H};
 }
 
-static void norm_forward(const smoe_norm *l, smoe_outputs y, size_t ldy, const real *x, size_t ldx,
-                         size_t R) {
+void smoe_norm_heads_forward(const smoe_norm *l, smoe_outputs y, size_t ldy, const real *x,
+                             size_t ldx, size_t R) {
     enum { CHUNK = 1 << 14 }; /* numbers of one task: within the L2 with its neighbours */
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_norm_weights norm = norm_weights(l);
@@ -105,16 +105,11 @@ static void norm_backward(const smoe_norm *l, real *dx, const real *dy, size_t l
 }
 
 void smoe_norm_forward(const smoe_norm *l, smoe_outputs y, const real *x, size_t R) {
-    norm_forward(l, y, l->n, x, l->n, R);
+    smoe_norm_heads_forward(l, y, l->n, x, l->n, R);
 }
 
 void smoe_norm_backward(const smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {
     norm_backward(l, dx, dy, l->n, x, l->n, R, false);
-}
-
-void smoe_norm_heads_forward(const smoe_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
-                             size_t R) {
-    norm_forward(l, smoe_reals_out(y), ldy, x, ldx, R);
 }
 
 void smoe_norm_heads_backward(const smoe_norm *l, real *dx, const real *dy, size_t lddy,

@@ -42,7 +42,7 @@ static void run(results *r, size_t H, size_t apart, const real *x, const real *d
         smoe_norm_backward(&norm, r->dx, dy, x, ROWS);
         return;
     }
-    smoe_norm_heads_forward(&norm, r->y, apart, x, apart, ROWS);
+    smoe_norm_heads_forward(&norm, smoe_reals_out(r->y), apart, x, apart, ROWS);
     smoe_norm_heads_backward(&norm, r->dx, dy, apart, x, apart, ROWS);
 }
 
