@@ -335,11 +335,10 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, smoe_err
 }
 
 static int bench_training(bencher *x, const smoe_cost *cost, smoe_err *err) {
-    const smoe_step_options options = {.unchecked = true};
     if (asked_to_stop(x)) return 0;
-    if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
-        time_rounds(x, bench_train, &x->out->train, err))
-        return -1;
+    if (smoe_step_open(&x->step, x->model, x->spec, x->N, NULL, err)) return -1;
+    x->step.unchecked = true;
+    if (time_rounds(x, bench_train, &x->out->train, err)) return -1;
     x->out->planned_bytes = smoe_cost_bytes_sum(&cost->bytes);
     return 0;
 }

@@ -1,17 +1,15 @@
 /* Which weights of a model are not finite, for the kinds of evaluation; see evaluate.h. */
 #include "train/evaluate.h"
-
-static bool weight_is_finite(const smoe_params *params, size_t param, size_t i) {
-    const smoe_bf16 *narrow = smoe_weight_bf16(params, param);
-    return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])
-                           : (double)smoe_weight(params, param)[i]);
-}
+#include "math/kernels.h"
 
 /* The first parameter that holds a number that is not finite, or NULL. */
 static const char *bad_weight(const smoe_params *params) {
-    for (size_t param = 0; param < params->count; param++)
+    real wide;
+    for (size_t param = 0; param < params->count; param++) {
+        smoe_values w = {smoe_weight(params, param), smoe_weight_bf16(params, param)};
         for (size_t i = 0; i < params->param[param].size; i++)
-            if (!weight_is_finite(params, param, i)) return params->param[param].name;
+            if (!isfinite(*smoe_values_read(w, i, 1, &wide))) return params->param[param].name;
+    }
     return NULL;
 }
 

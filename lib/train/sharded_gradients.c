@@ -2,6 +2,8 @@
 #include "train/optim.h"
 #include "train/sharded.h"
 
+#include <sys/param.h>
+
 enum { UNIT = SMOE_OPTIM_UNIT };
 
 /* Whether a parameter has gradients, and is among those that are sharded, or among the others. */
@@ -133,10 +135,6 @@ void smoe_sharded_gradients_sum(smoe_sharded_gradients *p, real *block) {
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-static size_t sharded_smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* The walk over all units of the whole slab, in parts that one process has each. */
 typedef struct walk {
     size_t param, next, begin; /* the next part: element `next` of a parameter that begins here */
@@ -176,9 +174,9 @@ static bool part_next(const smoe_sharded_gradients *p, walk *w) {
         w->owner = (int)(owner + p->shards * (unit % (size_t)p->same.size));
     } else {
         w->owner = range_owner(p, param->offset + first, w->owner, &end);
-        end = sharded_smaller(end - param->offset, param->whole);
+        end = MIN(end - param->offset, param->whole);
     }
-    w->next = sharded_smaller(end, (unit + 1) * UNIT - w->begin);
+    w->next = MIN(end, (unit + 1) * UNIT - w->begin);
     if (unit != w->unit) w->home = w->owner;
     w->unit = unit;
     w->at = (w->begin + first) % UNIT;
@@ -242,7 +240,7 @@ void smoe_sharded_gradients_squares(smoe_sharded_gradients *p, double *square) {
     exchange_parts(p);
     if (p->comm->link) memset(square, 0, n * sizeof *square);
     for (walk w = walk_start; p->comm->link && part_next(p, &w);) {
-        size_t size = sharded_smaller(UNIT, p->whole - w.unit * UNIT), end = w.at + w.count;
+        size_t size = MIN((size_t)UNIT, p->whole - w.unit * UNIT), end = w.at + w.count;
         real *to = p->unit + w.at;
         if (w.home != p->comm->rank) continue;
         const real *from = p->parts[w.owner];

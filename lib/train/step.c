@@ -58,7 +58,7 @@ static void step_allocate(smoe_step *s) {
 }
 
 int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_t classes,
-                   const smoe_step_options *options, smoe_err *err) {
+                   smoe_comm *comm, smoe_err *err) {
     size_t G = spec->train.pieces;
     smoe_params *params = smoe_model_params(model);
     *s = (smoe_step){.model = model,
@@ -66,8 +66,7 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
                      .pairs = smoe_task_pairs(spec->train.loss),
                      .alone = smoe_comm_alone};
     s->N = s->pairs ? spec->train.batch_size : classes;
-    if (options) s->options = *options;
-    s->comm = s->options.comm ? s->options.comm : &s->alone;
+    s->comm = comm ? comm : &s->alone;
     if (!smoe_comm_divides(s->comm, G))
         return smoe_fail(err, SMOE_USAGE,
                          "train.pieces: %zu piece%s cannot be shared by %d processes: the number "
@@ -146,7 +145,7 @@ static int step_check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) 
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
     double loss = s->last.loss + s->last.aux + s->last.z;
-    if (s->options.unchecked || (isfinite(loss) && isfinite(s->last.norm))) return 0;
+    if (s->unchecked || (isfinite(loss) && isfinite(s->last.norm))) return 0;
     int status = 0;
     if (isfinite(loss)) {
         const char *name = bad_gradient(s, params);
@@ -237,7 +236,7 @@ static void piece_run(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
     sums[AUX] = smoe_model_losses(s->model).aux;
     sums[Z] = smoe_model_losses(s->model).z;
     smoe_model_counts(s->model, sums + COUNTS);
-    if (!s->options.unchecked && !*s->bad && !isfinite(sums[LOSS] + sums[AUX] + sums[Z]))
+    if (!s->unchecked && !*s->bad && !isfinite(sums[LOSS] + sums[AUX] + sums[Z]))
         smoe_model_nonfinite(s->model, pass, s->bad, sizeof s->bad);
     smoe_clock_lap(pass->clock, SMOE_PART_loss);
     smoe_model_backward(s->model, s->dlogits, pass);

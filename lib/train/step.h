@@ -13,11 +13,6 @@
 
 #include <jansson.h>
 
-typedef struct smoe_step_options {
-    smoe_comm *comm; /* the processes that share each batch; NULL: only this one */
-    bool unchecked;  /* a loss or gradient that is not finite is not an error: for timing */
-} smoe_step_options;
-
 /* Of images and captions. */
 typedef struct smoe_step_pairs {
     real *target;      /* [B,B]: the caption of each image is its own; NULL: there are classes */
@@ -45,7 +40,6 @@ typedef struct smoe_step {
     smoe_alloc_pool memory;
     smoe_model *model;
     const smoe_spec *spec;
-    smoe_step_options options;
     smoe_comm alone, *comm;
     size_t N; /* classes; of pairs, texts: B */
     bool pairs;
@@ -59,16 +53,18 @@ typedef struct smoe_step {
     smoe_step_pairs of_pairs;
     smoe_step_processes processes;
     smoe_step_result last;
-    /* Set by the caller if wanted: the routing of each MoE layer in the next steps, in `stats`. */
-    bool measure;
+    /* Set by the caller if wanted: a loss or gradient that is not finite is not an error, for
+     * timing; the routing of each MoE layer in the next steps, in `stats`. */
+    bool unchecked, measure;
     smoe_plan_stats *stats;
 } smoe_step;
 
 /* Allocates weights, gradients, moments and the moving average, which are zero, and binds the
- * activations of a piece, with classes N. options may be NULL. Borrows model, spec and comm, whose
- * number of processes must divide train.pieces (SMOE_USAGE); free in any case. */
+ * activations of a piece, with classes N. comm: the processes that share each batch; NULL: only this
+ * one. Borrows model, spec and comm, whose number of processes must divide train.pieces
+ * (SMOE_USAGE); free in any case. */
 int smoe_step_open(smoe_step *step, smoe_model *model, const smoe_spec *spec, size_t classes,
-                   const smoe_step_options *options, smoe_err *err) SMOE_MUST_CHECK;
+                   smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_step_free(smoe_step *step);
 
 /* The step after `done` finished ones and `updates` finished updates; clock may be NULL. `batch` is

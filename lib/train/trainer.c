@@ -146,8 +146,7 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);
-    const smoe_step_options options = {.comm = t->comm};
-    if (smoe_step_open(&t->step, t->model, spec, t->N, &options, err)) return -1;
+    if (smoe_step_open(&t->step, t->model, spec, t->N, t->comm, err)) return -1;
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
@@ -243,9 +242,7 @@ static int open_run(trainer *t, smoe_err *err) {
     const smoe_train_options *o = t->options;
     int status = 0;
     if (t->chief)
-        status = smoe_run_open(&t->run, o->dir, o->mode, t->spec, o->env, err);
-    else
-        json_decref(o->env);
+        status = smoe_run_open(&t->run, o->dir, o->mode, t->spec, json_incref(o->env), err);
     return smoe_comm_agree(t->comm, status, NULL, err);
 }
 
@@ -297,11 +294,7 @@ static int trainer_start(trainer *t, smoe_err *err) {
     t->state.best = -1;
     int status = smoe_comm_agree(t->comm, trainer_prepare(t, err), NULL, err);
     if (!status) status = same_everywhere(t, err);
-    if (status) {
-        json_decref(t->options->env);
-        return -1;
-    }
-    if (open_run(t, err)) return -1;
+    if (status || open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
     smoe_watch_open(&t->watch, t->spec, t->train, t->step.N);
     say_remarks(t);
@@ -579,10 +572,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_scan scan = smoe_scan_until(options->scan, options->stop);
     t.scan = &scan;
     int status = smoe_fewshot_open(&t.fewshot, spec, &scan, err);
-    if (status)
-        json_decref(options->env);
-    else
-        status = trainer_start(&t, err);
+    if (!status) status = trainer_start(&t, err);
     if (!status) trainer_tell_begin(&t);
     if (!status) status = trainer_loop(&t, err);
     status = trainer_finish(&t, status, err);
@@ -595,6 +585,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_dataset_free(t.test);
     smoe_step_free(&t.step);
     smoe_fewshot_free(t.fewshot);
+    json_decref(options->env);
     free(t.order);
     free(t.durations);
     free(t.names);

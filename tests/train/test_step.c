@@ -21,12 +21,12 @@ typedef struct stepper {
     smoe_err err;
 } stepper;
 
-static stepper *stepper_make(const char *keys, const smoe_step_options *options) {
+static stepper *stepper_make(const char *keys) {
     stepper *s = calloc(1, sizeof *s);
     assert_non_null(s);
     assert_true(models_make(&s->rig, keys, IMAGES, true));
     smoe_params *params = s->rig.params;
-    if (smoe_step_open(&s->step, s->rig.model, &s->rig.spec, s->rig.N, options, &s->err))
+    if (smoe_step_open(&s->step, s->rig.model, &s->rig.spec, s->rig.N, NULL, &s->err))
         fail_msg("%s", s->err.text);
     s->target = calloc(IMAGES * s->rig.N, sizeof *s->target);
     for (size_t b = 0; b < IMAGES; b++) s->target[b * s->rig.N + b % s->rig.N] = 1;
@@ -70,7 +70,7 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
         char keys[512];
         snprintf(keys, sizeof keys, DESCENT "train.optimizer.clip=1 model.dropout=0.3 %s",
                  forms[f]);
-        stepper *all = stepper_make(keys, NULL);
+        stepper *all = stepper_make(keys);
         assert_int_equal(stepper_run(all), 0);
         assert_true(stepper_moved(all));
         assert_true(all->step.last.loss > 0 && all->step.last.aux > 0 &&
@@ -79,7 +79,7 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
             snprintf(keys, sizeof keys,
                      DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.pieces=%d %s", pieces,
                      forms[f]);
-            stepper *x = stepper_make(keys, NULL);
+            stepper *x = stepper_make(keys);
             assert_int_equal(x->step.images * x->step.pieces, IMAGES);
             assert_int_equal(stepper_run(x), 0);
             assert_close(x->step.last.loss, all->step.last.loss, 1e-5);
@@ -96,8 +96,7 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
 
 /* Two steps: gradients left from the first do not reach the second. */
 static void a_second_step_begins_without_gradients(void **state) {
-    stepper *one = stepper_make(DESCENT, NULL),
-            *four = stepper_make(DESCENT "train.pieces=4", NULL);
+    stepper *one = stepper_make(DESCENT), *four = stepper_make(DESCENT "train.pieces=4");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(stepper_run(one), 0);
         assert_int_equal(stepper_run(four), 0);
@@ -113,7 +112,7 @@ static void routing_is_measured_over_all_pieces(void **state) {
     static const char keys[] = "model.moe.router=soft model.moe.scale_init=20 ";
     char cut[128];
     snprintf(cut, sizeof cut, "%strain.pieces=%d", keys, IMAGES);
-    stepper *all = stepper_make(keys, NULL), *x = stepper_make(cut, NULL);
+    stepper *all = stepper_make(keys), *x = stepper_make(cut);
     all->step.measure = x->step.measure = true;
     assert_int_equal(stepper_run(all), 0);
     assert_int_equal(stepper_run(x), 0);
@@ -147,11 +146,11 @@ static void factors_of_pieces_are_summed_as_gradients_are(void **state) {
         FEW_ROWS "train.pieces=4 model.moe.shared_experts=1 train.optimizer.clip=0.01",
         FEW_ROWS "train.pieces=4 model.moe.router=tokens-choice train.optimizer.name=sgd",
         FEW_ROWS "train.pieces=4 model.moe.expert_dropout=0.5 train.optimizer.moments=bf16"};
-    stepper *alone = stepper_make(FEW_ROWS, NULL);
+    stepper *alone = stepper_make(FEW_ROWS);
     assert_int_equal(factored(alone), 2);
     stepper_free(alone);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        stepper *x = stepper_make(keys[k], NULL), *plain = stepper_make(keys[k], NULL);
+        stepper *x = stepper_make(keys[k]), *plain = stepper_make(keys[k]);
         smoe_params *params = x->rig.params;
         assert_int_equal(factored(x), 2);
         plain->rig.params->passes = 0;
@@ -175,8 +174,8 @@ static void factors_of_pieces_are_summed_as_gradients_are(void **state) {
 /* ---- what is not finite ---------------------------------------------------------------------- */
 
 static void what_is_not_finite_updates_nothing(void **state) {
-    smoe_step_options options = {.unchecked = true};
-    stepper *s = stepper_make("train.pieces=2", NULL), *timed = stepper_make("", &options);
+    stepper *s = stepper_make("train.pieces=2"), *timed = stepper_make("");
+    timed->step.unchecked = true;
     s->rig.image[3] = timed->rig.image[3] = (real)NAN;
     assert_int_equal(stepper_run(s), -1);
     assert_int_equal(s->err.code, SMOE_NONFINITE);

@@ -66,13 +66,12 @@ static bool train(smoe_comm *comm, void *user) {
     models_rig rig;
     smoe_step step;
     smoe_err err = {0};
-    const smoe_step_options options = {.comm = comm};
     smoe_threads_set(1 + comm->rank % 2);
     if (!models_make(&rig, j->keys, IMAGES, true)) return false;
     /* that of the rig has its slabs already: experts can only be divided before */
     smoe_model *model;
     if (smoe_model_create(&model, &rig.spec, rig.N, &err)) return false;
-    if (smoe_step_open(&step, model, &rig.spec, rig.N, &options, &err)) return false;
+    if (smoe_step_open(&step, model, &rig.spec, rig.N, comm, &err)) return false;
     smoe_params *params = smoe_model_params(model);
     smoe_params_init(params, 1);
     real *target = calloc(IMAGES * rig.N, sizeof *target);
@@ -167,14 +166,13 @@ static bool names_the_gradient(smoe_comm *comm, void *user) {
     smoe_step step;
     smoe_model *model;
     smoe_err err = {0};
-    const smoe_step_options options = {.comm = comm};
     if (!models_make(&rig, user, IMAGES, true)) return false;
     if (smoe_model_create(&model, &rig.spec, rig.N, &err)) return false;
     smoe_params *params = smoe_model_params(model);
     for (size_t i = 0; i < params->count; i++)
         params->param[i].frozen = !smoe_param_streams(&params->param[i]);
     smoe_params_place(params);
-    if (smoe_step_open(&step, model, &rig.spec, rig.N, &options, &err)) return false;
+    if (smoe_step_open(&step, model, &rig.spec, rig.N, comm, &err)) return false;
     smoe_params_init(params, 1);
     const smoe_param *norm = smoe_params_find(params, "norm.weight");
     const smoe_param *head = smoe_params_find(params, "head.weight");
