@@ -75,7 +75,9 @@ static size_t model_image_elements(const source *s) {
 }
 
 /* There are no overrides, so an error in the spec is an error of the file. */
-static int model_read_spec(source *s, const char *text, smoe_err *err) {
+static int model_read_spec(source *s, smoe_err *err) {
+    const char *text = smoe_safetensors_metadata(s->file, "smoe.spec");
+    s->path = smoe_safetensors_path(s->file);
     if (!text)
         return smoe_fail(err, SMOE_DATA,
                          "%s: has no spec; smoe convert --spec writes a file that has one",
@@ -84,12 +86,6 @@ static int model_read_spec(source *s, const char *text, smoe_err *err) {
     if (!smoe_spec_parse(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     return -1;
-}
-
-static int source_open(source *s, const char *path, smoe_err *err) {
-    if (smoe_run_model(&s->file, path, NULL, NULL, err)) return -1;
-    s->path = smoe_safetensors_path(s->file);
-    return model_read_spec(s, smoe_safetensors_metadata(s->file, "smoe.spec"), err);
 }
 
 static int source_find_classes(source *s, smoe_err *err) {
@@ -131,7 +127,8 @@ int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
     if (!err) err = &own;
     *model = NULL;
     source *s = smoe_alloc(1, sizeof *s);
-    if (!source_open(s, path, err)) return model_make(model, s, err);
+    if (!smoe_run_model(&s->file, path, NULL, NULL, err) && !model_read_spec(s, err))
+        return model_make(model, s, err);
     source_free(s);
     return -1;
 }

@@ -197,20 +197,13 @@ typedef struct vote {
     uint32_t flags;
 } vote;
 
-static void vote_join(vote *v, const vote *other) {
+static void vote_join(void *x, const void *in, size_t bytes) {
+    vote *v = x;
+    const vote *other = in;
+    (void)bytes;
     if (other->failed && (!v->failed || other->first < v->first)) v->first = other->first;
     v->failed += other->failed;
     v->flags |= other->flags;
-}
-
-/* Between neighbours, like sums: this takes half as many consecutive messages as the next
- * function. */
-static void exchange_votes(smoe_comm *c, vote *v) {
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        vote in = {0};
-        smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
-        vote_join(v, &in);
-    }
 }
 
 /* For any R: up the tree of the broadcast, then down again. */
@@ -221,7 +214,7 @@ static void count_votes(smoe_comm *c, vote *v) {
         vote in;
         if (c->rank < bit && c->rank + bit < c->size) {
             smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, NULL, 0, &in, sizeof in);
-            vote_join(v, &in);
+            vote_join(v, &in, sizeof in);
         } else if (c->rank >= bit && c->rank < 2 * bit) {
             smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, v, sizeof *v, NULL, 0);
         }
@@ -241,8 +234,8 @@ static void share_message(smoe_comm *c, const vote *v, smoe_err *message) {
 int smoe_comm_agree(smoe_comm *c, int status, unsigned *flags, smoe_err *err) {
     if (c->size == 1) return status;
     vote v = {.failed = status != 0, .first = c->rank, .flags = flags ? *flags : 0};
-    if (powerof2(c->size))
-        exchange_votes(c, &v);
+    if (powerof2(c->size)) /* half as many consecutive messages */
+        merge_levels(c, &v, sizeof v, JOIN_MOST, vote_join);
     else
         count_votes(c, &v);
     if (flags) *flags = v.flags;

@@ -48,7 +48,6 @@ static const struct {
 } entities[] = {
 #define RUN(first, open, names) {first, open, names},
 #include "text/entities.def"
-#undef RUN
 };
 
 /* Windows-1252 of the bytes from 0x80 on; those that it lacks stay. */
@@ -115,14 +114,10 @@ static bool unescape(points *p, bool closed) {
 
 /* ---- what ftfy repairs ----------------------------------------------------------------------- */
 
-static const struct {
-    ucs4_t from, to[MOST + 1];
-} ligatures[] = {{0x132, U"IJ"},      {0x133, U"ij"},  {0x149, U"\x2bcn"}, {0x1f1, U"DZ"},
-                 {0x1f2, U"Dz"},      {0x1f3, U"dz"},  {0x1c4, U"D\x17d"}, {0x1c5, U"D\x17e"},
-                 {0x1c6, U"d\x17e"},  {0x1c7, U"LJ"},  {0x1c8, U"Lj"},     {0x1c9, U"lj"},
-                 {0x1ca, U"NJ"},      {0x1cb, U"Nj"},  {0x1cc, U"nj"},     {0xfb00, U"ff"},
-                 {0xfb01, U"fi"},     {0xfb02, U"fl"}, {0xfb03, U"ffi"},   {0xfb04, U"ffl"},
-                 {0xfb05, U"\x17ft"}, {0xfb06, U"st"}};
+static bool is_ligature(ucs4_t c) {
+    return c == 0x132 || c == 0x133 || c == 0x149 || (c >= 0x1c4 && c <= 0x1cc) ||
+           (c >= 0x1f1 && c <= 0x1f3) || (c >= 0xfb00 && c <= 0xfb06);
+}
 
 static ucs4_t quote(ucs4_t c) {
     if (c == 0x2bc || (c >= 0x2018 && c <= 0x201b)) return '\'';
@@ -139,15 +134,13 @@ static size_t repaired(ucs4_t out[MOST], ucs4_t c) {
     out[0] = c;
     if (c < 128) return !is_control(c);
     c = windows(c);
-    for (size_t i = 0; i < SMOE_COUNT(ligatures); i++)
-        if (ligatures[i].from == c) {
-            size_t n = 0;
-            for (; ligatures[i].to[n]; n++) out[n] = quote(ligatures[i].to[n]);
-            return n;
-        }
     size_t n = MOST;
     bool wide = c > 0xff00 && c < 0xfff0; /* or half as wide */
-    if (wide && u32_normalize(UNINORM_NFKC, &c, 1, out, &n)) return n;
+    if ((wide || is_ligature(c)) && u32_normalize(UNINORM_NFKC, &c, 1, out, &n)) {
+        if (c == 0xfb05) out[0] = 0x17f; /* its long s stays */
+        for (size_t i = 0; i < n; i++) out[i] = quote(out[i]);
+        return n;
+    }
     out[0] = c == 0x3000 ? ' ' : c == 0x2028 || c == 0x2029 || c == 0x85 ? '\n' : quote(c);
     return !is_control(out[0]);
 }
