@@ -255,8 +255,8 @@ static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
  * dL = softmax backwards of D (columns) and C (rows), in dcomb. Then, with q_t = sum_s dL_ts z_ts:
  * dscale = sum_t f(x_t) q_t,  dx_t gets scale q_t df/dx = -scale q_t slope_t x_t,  dz = scale f dL.
  * With temperatures, L = c/t of a side has d L/d ln t = -L, so that d ln t = -sum dL L; and the
- * gradient of c is the sum over both sides of dL/t: dcomb has the part of C in units of 1/t_D before
- * D adds its own.
+ * gradient of c is the sum over both sides of dL/t: dcomb has the part of C, in units of 1/t_D,
+ * before D adds its own.
  */
 static void logits_backward(smoe_soft *soft, size_t g, factors f) {
     const smoe_plan *plan = &soft->base.plan;

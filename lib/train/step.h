@@ -60,8 +60,8 @@ typedef struct smoe_step {
 } smoe_step;
 
 /* Allocates weights, gradients, moments and the moving average, which are zero, and binds the
- * activations of a piece, with classes N. comm: the processes that share each batch; NULL: only this
- * one. Borrows model, spec and comm, whose number of processes must divide train.pieces
+ * activations of a piece, with classes N. comm: the processes that share each batch; NULL: only
+ * this one. Borrows model, spec and comm, whose number of processes must divide train.pieces
  * (SMOE_USAGE); free in any case. */
 int smoe_step_open(smoe_step *step, smoe_model *model, const smoe_spec *spec, size_t classes,
                    smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;

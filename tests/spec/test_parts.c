@@ -10,8 +10,7 @@ static void parts(void **state) {
                                         "router", "dispatch", "experts",   "combine",
                                         "head",   "loss",     "optimizer"};
     assert_int_equal(SMOE_PART_COUNT, sizeof names / sizeof *names);
-    for (int p = 0; p < SMOE_PART_COUNT; p++)
-        assert_string_equal(smoe_parts[p].name, names[p]);
+    for (int p = 0; p < SMOE_PART_COUNT; p++) assert_string_equal(smoe_parts[p].name, names[p]);
     assert_string_equal(smoe_parts[SMOE_PART_embed].kind, "embedding");
     assert_string_equal(smoe_parts[SMOE_PART_head].kind, "head");
     assert_null(smoe_parts[SMOE_PART_loss].kind); /* not a layer */
