@@ -197,29 +197,60 @@ static void count_own(smoe_moe *l, size_t k) {
     for (size_t e = 0; e <= count; e++) first[e] = row[e] - row[0];
 }
 
-/* What experts need leaves for the process `other`: their inputs, and the places that key their
- * dropout, or in the backward pass the gradients of their outputs. */
-static uint64_t rows_out(smoe_moe *l, size_t k, size_t other, bool backward,
-                         const smoe_pass *pass) {
+/* Inputs of experts, and the places that key their dropout. */
+static uint64_t inputs_out(smoe_moe *l, size_t k, size_t other, bool drops) {
     const remote *r = remote_of(l, k);
-    if (backward) return values_exchange(l, k, other, l->dout, r->dy, false);
     uint64_t number = values_exchange(l, k, other, l->slots, r->x, false);
-    return pass->train && r->places
-               ? rows_exchange(l, k, other, l->places, r->places, sizeof *l->places, false)
-               : number;
+    return drops ? rows_exchange(l, k, other, l->places, r->places, sizeof *l->places, false)
+                 : number;
 }
 
-/* The outputs of experts from .. end of those here for rows of a process, or the gradients of their
- * inputs. */
-static void compute_rows(const smoe_mlp *l, work *w, size_t from, size_t end, bool backward) {
-    w->rows.from = from;
-    w->rows.count = end - from;
-    if (from == end) return;
-    if (backward)
-        smoe_mlp_backward_input(l, w->dx, smoe_written(w->dy), &w->rows, &w->pass);
-    else if (w->rows.first[l->E])
-        smoe_mlp_forward(l, w->y, smoe_written(w->x), NULL, &w->rows, &w->pass);
+/* The outputs of experts from .. end of those here for rows of process q. */
+static void outputs_forward(smoe_moe *l, size_t k, size_t q, size_t from, size_t end,
+                            const smoe_pass *pass) {
+    work w = work_of(l, k, q, pass);
+    w.rows.from = from;
+    w.rows.count = end - from;
+    if (from == end || !remote_rows(l, k, q)) return;
+    smoe_mlp_forward(&l->experts[k].mlp, w.y, smoe_written(w.x), NULL, &w.rows, &w.pass);
 }
+
+void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass) {
+    size_t n = smoe_expert_parallel_processes(l);
+    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn);
+    for (size_t k = 0; k < l->groups; k++) {
+        const remote *r = remote_of(l, k);
+        size_t E = l->experts[k].mlp.E;
+        bool drops = pass->train && r->places;
+        uint64_t next, back = 0;
+        next = inputs_out(l, k, own_rank(l) ^ (n - 1), drops);
+        count_own(l, k);
+        outputs_forward(l, k, own_rank(l), 0, E / 2, pass);
+        for (size_t turn = n - 1; turn; turn--) {
+            size_t q = own_rank(l) ^ turn;
+            smoe_comm_end(block_of(l), next);
+            if (turn > 1) next = inputs_out(l, k, own_rank(l) ^ (turn - 1), drops);
+            outputs_forward(l, k, q, 0, E, pass);
+            back = values_exchange(l, k, q, l->out, r->y, true);
+        }
+        outputs_forward(l, k, own_rank(l), E / 2, E, pass);
+        smoe_comm_end(block_of(l), back);
+    }
+}
+
+bool smoe_expert_parallel_goes_on(smoe_expert_parallel *s, bool own) {
+    unsigned flags = own;
+    (void)smoe_comm_agree(&s->block, 0, &flags, NULL);
+    return flags;
+}
+
+void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass) {
+    smoe_plan *plan = &l->router->plan; /* without rows */
+    memset(plan->first_row, 0, (plan->E + 1) * sizeof *plan->first_row);
+    smoe_expert_parallel_forward(l, pass);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 /* Of one parameter: the gradient of piece i of the process of this turn is in g. As in a binary
  * counter, a sum that waits at a level is that of the neighbour. After turn 0, the last one, the
@@ -239,6 +270,13 @@ static void gradients_add_piece(const smoe_expert_parallel *s, real *g, size_t a
     if (level < s->block_levels) memcpy(block + level * s->size, g, n * sizeof *g);
 }
 
+/* The gradients of the inputs of experts from .. end. */
+static void inputs_backward(const smoe_mlp *l, work *w, size_t from, size_t end) {
+    w->rows.from = from;
+    w->rows.count = end - from;
+    if (from < end) smoe_mlp_backward_input(l, w->dx, smoe_written(w->dy), &w->rows, &w->pass);
+}
+
 /* The gradients of the weights of all experts here, from the rows of the process of this turn.
  * Those of the inputs come before. */
 static void weights_backward(const smoe_mlp *l, const smoe_expert_parallel *s, work *w,
@@ -256,51 +294,31 @@ static void weights_backward(const smoe_mlp *l, const smoe_expert_parallel *s, w
     }
 }
 
-/* The turns of a pass, for group k. */
-static void take_turns(smoe_moe *l, size_t k, bool backward, const smoe_pass *pass) {
-    const smoe_mlp *mlp = &l->experts[k].mlp;
-    const smoe_expert_parallel *s = l->exchange->model;
-    size_t n = smoe_expert_parallel_processes(l), own = own_rank(l), E = mlp->E;
-    uint64_t next = rows_out(l, k, own ^ (n - 1), backward, pass), back = 0;
-    work mine = work_of(l, k, own, pass);
-    compute_rows(mlp, &mine, 0, E / 2, backward);
-    for (size_t turn = n - 1; turn; turn--) {
-        size_t q = own ^ turn;
-        work w = work_of(l, k, q, pass);
-        smoe_comm_end(block_of(l), next);
-        if (turn > 1) next = rows_out(l, k, own ^ (turn - 1), backward, pass);
-        compute_rows(mlp, &w, 0, E, backward);
-        back = values_exchange(l, k, q, backward ? l->dslots : l->out, remote_of(l, k)->y, true);
-        if (backward) weights_backward(mlp, s, &w, turn);
-    }
-    compute_rows(mlp, &mine, E / 2, E, backward);
-    if (backward) weights_backward(mlp, s, &mine, 0);
-    smoe_comm_end(block_of(l), back);
-}
-
-void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass) {
-    size_t n = smoe_expert_parallel_processes(l);
-    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn);
-    for (size_t k = 0; k < l->groups; k++) {
-        count_own(l, k);
-        take_turns(l, k, false, pass);
-    }
-}
-
 void smoe_expert_parallel_backward(smoe_moe *l, const smoe_pass *pass) {
-    for (size_t k = 0; k < l->groups; k++) take_turns(l, k, true, pass);
-}
-
-bool smoe_expert_parallel_goes_on(smoe_expert_parallel *s, bool own) {
-    unsigned flags = own;
-    (void)smoe_comm_agree(&s->block, 0, &flags, NULL);
-    return flags;
-}
-
-void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass) {
-    smoe_plan *plan = &l->router->plan; /* without rows */
-    memset(plan->first_row, 0, (plan->E + 1) * sizeof *plan->first_row);
-    smoe_expert_parallel_forward(l, pass);
+    const smoe_expert_parallel *s = l->exchange->model;
+    size_t n = smoe_expert_parallel_processes(l);
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_mlp *mlp = &l->experts[k].mlp;
+        const remote *r = remote_of(l, k);
+        size_t E = mlp->E;
+        uint64_t next = values_exchange(l, k, own_rank(l) ^ (n - 1), l->dout, r->dy, false);
+        uint64_t back = 0;
+        work mine = work_of(l, k, own_rank(l), pass);
+        inputs_backward(mlp, &mine, 0, E / 2);
+        for (size_t turn = n - 1; turn; turn--) {
+            size_t q = own_rank(l) ^ turn;
+            work w = work_of(l, k, q, pass);
+            smoe_comm_end(block_of(l), next);
+            if (turn > 1)
+                next = values_exchange(l, k, own_rank(l) ^ (turn - 1), l->dout, r->dy, false);
+            inputs_backward(mlp, &w, 0, E);
+            back = values_exchange(l, k, q, l->dslots, r->y, true);
+            weights_backward(mlp, s, &w, turn);
+        }
+        inputs_backward(mlp, &mine, E / 2, E);
+        weights_backward(mlp, s, &mine, 0);
+        smoe_comm_end(block_of(l), back);
+    }
 }
 
 /* ---- dividing -------------------------------------------------------------------------------- */
