@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
+#include "draw/report.h"
 #include "store/run.h"
 
 /* One function per entry of commands.def; main.c calls them. Returns 0, or -1 with err, whose code
@@ -210,6 +211,25 @@ void smoe_heading_files(const smoe_options *options, const char *folder, const c
 
 /* Prints the lines on stderr, unless --quiet or --json, and frees them. */
 void smoe_heading_print(smoe_result *lines, const smoe_options *options);
+
+/* ---- the provenance of a page: the command that made it, and the runs that it shows ----------- */
+
+typedef struct smoe_origin {
+    smoe_report_fact *fact; /* [count]; terms and texts are owned */
+    size_t count;
+} smoe_origin;
+
+/* Command, date, version and machine. Free in any case. */
+void smoe_origin_open(smoe_origin *origin, const smoe_options *options);
+void smoe_origin_free(smoe_origin *origin);
+
+/* A model: its run and seed, when, where and by which program the run was started, if `env`, its
+ * env.json, is not NULL, and the spec as YAML. */
+void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
+                       const json_t *env);
+
+/* Adds a fact; the text is taken over. */
+void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded);
 
 /* ---- several processes ----------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* smoe compare: what differs between runs, each against the first: settings, environment, the first
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
-#include "origin.h"
 #include "base/accents.h"
 #include "math/stats.h"
 #include "store/curves.h"

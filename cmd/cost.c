@@ -188,18 +188,6 @@ static int cost_of(smoe_cost *cost, const smoe_spec *spec, const smoe_options *o
     return smoe_cost_estimate(cost, spec, classes, err);
 }
 
-static int cost_show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,
-                     smoe_err *err) {
-    shares processes;
-    smoe_result result = {0};
-    if (fill_shares(&processes, cost, spec, options, err)) return -1;
-    smoe_cmd_cost(&result, cost);
-    add_layers(&result, cost, SMOE_IN_JSON | SMOE_IN_PRINT);
-    cost_add_totals(&result, cost, spec);
-    add_shares(&result, &processes);
-    return smoe_cmd_emit(&result, options, err);
-}
-
 static void cost_add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
     smoe_frame_put(frame, {"spec", .text = file}, {"parameters", .number = c->params, .format = ""},
                    {"experts", .number = c->params_expert, .format = ""},
@@ -234,5 +222,13 @@ int cmd_cost(const smoe_options *options, smoe_err *err) {
     if (options->args > 1) return cost_compare(options, err);
     if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
-    return cost_of(&cost, &spec, options, err) ? -1 : cost_show(&cost, &spec, options, err);
+    shares processes;
+    smoe_result result = {0};
+    if (cost_of(&cost, &spec, options, err) || fill_shares(&processes, &cost, &spec, options, err))
+        return -1;
+    smoe_cmd_cost(&result, &cost);
+    add_layers(&result, &cost, SMOE_IN_JSON | SMOE_IN_PRINT);
+    cost_add_totals(&result, &cost, &spec);
+    add_shares(&result, &processes);
+    return smoe_cmd_emit(&result, options, err);
 }

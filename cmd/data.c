@@ -93,16 +93,6 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
     return false;
 }
 
-static void data_count_classes(split *s) {
-    size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
-    SMOE_FREED size_t *label = smoe_alloc(N, sizeof *label);
-    s->count = smoe_alloc(N, sizeof *s->count);
-    for (size_t i = 0; i < n; i++) {
-        size_t some = smoe_dataset_all_labels(s->set, i, label, most);
-        for (size_t k = 0; k < some && k < most; k++) s->count[label[k]]++;
-    }
-}
-
 static int look_at_splits(data_job *job, smoe_scan *scan, smoe_err *err) {
     for (size_t k = 0; k < SPLITS; k++) {
         split *s = &job->split[job->splits];
@@ -118,7 +108,13 @@ static int look_at_splits(data_job *job, smoe_scan *scan, smoe_err *err) {
         }
         job->splits++;
         job->left_out += smoe_dataset_found(s->set)->left_out;
-        data_count_classes(s);
+        size_t N = smoe_dataset_classes(s->set);
+        SMOE_FREED size_t *label = smoe_alloc(N, sizeof *label);
+        s->count = smoe_alloc(N, sizeof *s->count);
+        for (size_t i = 0; i < smoe_dataset_images(s->set); i++) {
+            size_t some = smoe_dataset_all_labels(s->set, i, label, N);
+            for (size_t c = 0; c < some && c < N; c++) s->count[label[c]]++;
+        }
         if (smoe_survey_of(&s->survey, s->set, scan, err)) return -1;
     }
     if (job->splits) return 0;
@@ -136,18 +132,6 @@ static int look_parted(data_job *job, double share, smoe_scan *scan, smoe_err *e
     memset(job->why, 0, sizeof job->why);
     *err = (smoe_err){0};
     return look_at_splits(job, scan, err);
-}
-
-/* Reads a data set, or that of a spec. */
-static int data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
-    job->path = path;
-    if (read_data_spec(job, options, err) || smoe_dataset_outside(&job->spec, options->out, err) ||
-        (!options->suggest && smoe_cmd_hold(options, err)) ||
-        smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
-                         err))
-        return -1;
-    return options->suggest ? look_parted(job, 0.1, options->scan, err)
-                            : look_at_splits(job, options->scan, err);
 }
 
 /* That of --against, at the size of the images of `spec`; a folder without splits as a whole. */
@@ -175,15 +159,6 @@ static void find_near(data_job *job, const split *a, const split *b, const char 
     snprintf(n->other, sizeof n->other, "%s%s%s", a->name, of ? " of " : "", of ? of : "");
     n->pair = smoe_survey_near(&n->count, &a->survey, &b->survey);
     job->nears++;
-}
-
-/* Fills job->near: its splits among one another, and with those of `against`, which may be none. */
-static void data_compare(data_job *job, const data_job *against) {
-    for (size_t j = 0; j < job->splits; j++)
-        for (size_t i = 0; i < j; i++) find_near(job, &job->split[i], &job->split[j], NULL);
-    for (size_t i = 0; i < against->splits; i++)
-        for (size_t j = 0; j < job->splits; j++)
-            find_near(job, &against->split[i], &job->split[j], against->path);
 }
 
 /* A line that begins with # would be a comment. */
@@ -268,17 +243,6 @@ static void near_frame(smoe_frame *frame, const data_job *job) {
                 {"near_path", .text = smoe_dataset_image_name(n->a->set, p->a, a, sizeof a)},
                 {"difference", .number = p->difference});
         }
-}
-
-static void left_out_frame(smoe_frame *frame, const data_job *job) {
-    smoe_frame_init(frame, "left_out", "Left out", "what cannot be used, and why",
-                    "split* problem*");
-    for (size_t k = 0; k < job->splits; k++) {
-        const split *s = &job->split[k];
-        for (size_t i = 0; i < smoe_dataset_found(s->set)->left_out && i < SMOE_LEFT; i++)
-            smoe_frame_put(frame, {"split", .text = s->name},
-                           {"problem", .text = smoe_dataset_found(s->set)->left[i]});
-    }
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -456,7 +420,15 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     smoe_frame *left_out = smoe_result_frame(&result, "left_out", false);
     data_add_classes(classes, job, options->verbose);
     near_frame(near, job);
-    left_out_frame(left_out, job);
+    smoe_frame_init(left_out, "left_out", "Left out", "what cannot be used, and why",
+                    "split* problem*");
+    for (size_t k = 0; k < job->splits; k++)
+        for (size_t i = 0; i < SMOE_LEFT; i++) {
+            const smoe_dataset_report *of = smoe_dataset_found(job->split[k].set);
+            if (i < of->left_out)
+                smoe_frame_put(left_out, {"split", .text = job->split[k].name},
+                               {"problem", .text = of->left[i]});
+        }
     int status = options->out ? smoe_result_csv(&result, options->out, err) : 0;
     if (classes->hidden) smoe_result_line(&result, NULL, "-v shows all classes");
     add_pixels(&result, job);
@@ -503,12 +475,21 @@ static int verdict(const data_job *job, smoe_err *err) {
 }
 
 int cmd_data(const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(data_job_free) data_job job = {0};
+    SMOE_FREED_BY(data_job_free) data_job job = {.path = options->arg[0]};
     SMOE_FREED_BY(data_job_free) data_job against = {0};
-    if (data_look(&job, options->arg[0], options, err) ||
+    if (read_data_spec(&job, options, err) || smoe_dataset_outside(&job.spec, options->out, err) ||
+        (!options->suggest && smoe_cmd_hold(options, err)) ||
+        smoe_cmd_targets("contact-images.png classes.csv near_duplicates.csv left_out.csv", options,
+                         err) ||
+        (options->suggest ? look_parted(&job, 0.1, options->scan, err)
+                          : look_at_splits(&job, options->scan, err)) ||
         (options->against && data_look_against(&against, &job.spec, options, err)))
         return -1;
-    data_compare(&job, &against);
+    for (size_t j = 0; j < job.splits; j++)
+        for (size_t i = 0; i < j; i++) find_near(&job, &job.split[i], &job.split[j], NULL);
+    for (size_t i = 0; i < against.splits; i++)
+        for (size_t j = 0; j < job.splits; j++)
+            find_near(&job, &against.split[i], &job.split[j], against.path);
     if (!options->suggest) return data_show(&job, options, err) ? -1 : verdict(&job, err);
     if (verdict(&job, err)) return -1; /* training would refuse the spec */
     return smoe_data_suggest(&job.split[0], &job.spec, job.path, options, err);

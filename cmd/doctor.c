@@ -157,16 +157,6 @@ static void look_at_limits(findings *f) {
     }
 }
 
-static void look_at_disk(findings *f) {
-    struct statvfs here;
-    char a[32];
-    if (statvfs(".", &here)) return;
-    double left = (double)here.f_bavail * (double)here.f_frsize;
-    doctor_find(f, "disk here",
-                left < 1e9 ? "checkpoints may not fit; -o DIR chooses another place" : NULL,
-                "%s free", smoe_text_si(a, sizeof a, left, "B"));
-}
-
 /* A program that is looked for by PATH. */
 static void find_program(findings *f, const char *name, const char *advice) {
     const char *path = getenv("PATH");
@@ -181,7 +171,14 @@ static void find_program(findings *f, const char *name, const char *advice) {
 }
 
 /* Modules are loaded, since one that is there may miss a library. */
-static void look_at_modules(findings *f) {
+static void look_at_programs(findings *f) {
+#ifdef SMOE_HTTP
+    doctor_find(f, "smoe serve", NULL, "there");
+#else
+    doctor_find(f, "smoe serve", "install libmicrohttpd-dev and build again, if you need it",
+                "not in this build");
+#endif
+    find_program(f, "gnuplot", "figures are left as scripts: install gnuplot-nox");
     static const struct {
         const char *name, *module, *entry, *package;
         bool global;
@@ -207,16 +204,6 @@ static void look_at_modules(findings *f) {
     find_program(f, "mpirun", "starts several processes: install openmpi-bin");
 }
 
-static void look_at_programs(findings *f) {
-#ifdef SMOE_HTTP
-    doctor_find(f, "smoe serve", NULL, "there");
-#else
-    doctor_find(f, "smoe serve", "install libmicrohttpd-dev and build again, if you need it",
-                "not in this build");
-#endif
-    find_program(f, "gnuplot", "figures are left as scripts: install gnuplot-nox");
-}
-
 int cmd_doctor(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     findings f = {.result = &result, .list = smoe_result_records(&result, "findings")};
@@ -225,9 +212,14 @@ int cmd_doctor(const smoe_options *options, smoe_err *err) {
     if (doctor_measure(&f, err)) return -1;
     look_at_memory(&f);
     look_at_limits(&f);
-    look_at_disk(&f);
+    struct statvfs here;
+    char text[32];
+    double left = statvfs(".", &here) ? NAN : (double)here.f_bavail * (double)here.f_frsize;
+    if (!isnan(left))
+        doctor_find(&f, "disk here",
+                    left < 1e9 ? "checkpoints may not fit; -o DIR chooses another place" : NULL,
+                    "%s free", smoe_text_si(text, sizeof text, left, "B"));
     look_at_programs(&f);
-    look_at_modules(&f);
     if (f.advised)
         smoe_result_line(&result, NULL, "%zu remark%s, marked by >", f.advised, SMOE_S(f.advised));
     else

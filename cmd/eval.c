@@ -14,6 +14,7 @@
  * out.
  */
 typedef struct collector {
+    smoe_alloc_pool memory;
     float *logits;               /* [images, N] or NULL */
     int64_t *labels;             /* [images] or NULL */
     smoe_prediction *prediction; /* [images] */
@@ -60,13 +61,14 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     c->images = smoe_dataset_images(l->set);
     c->classes = smoe_dataset_classes(l->set);
     c->task = smoe_task_of(pairs ? SMOE_LOSS_SOFTMAX : l->spec.train.loss);
-    if (classified) c->prediction = smoe_alloc(c->images, sizeof *c->prediction);
+    if (classified) c->prediction = smoe_alloc_in(&c->memory, c->images, sizeof *c->prediction);
     if (options->logits) c->logits = calloc(c->images * c->classes, sizeof *c->logits);
     if (options->superclasses > (long)c->classes)
         return smoe_fail(err, SMOE_USAGE, "--superclasses %ld: the data has %zu class%s",
                          options->superclasses, c->classes, SMOE_ES(c->classes));
-    if (options->superclasses) c->superclass = smoe_alloc(c->classes, sizeof *c->superclass);
-    if (options->labels) c->labels = smoe_alloc(c->images, sizeof *c->labels);
+    if (options->superclasses)
+        c->superclass = smoe_alloc_in(&c->memory, c->classes, sizeof *c->superclass);
+    if (options->labels) c->labels = smoe_alloc_in(&c->memory, c->images, sizeof *c->labels);
     if (options->logits && !c->logits)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
                          c->images);
@@ -75,16 +77,7 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
 
 static void collector_free(collector *c) {
     free(c->logits);
-    free(c->labels);
-    free(c->prediction);
-    free(c->superclass);
-}
-
-/* Combines the results of the batches of each process. */
-static void collector_join(collector *c, smoe_comm *comm) {
-    if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
-    if (c->labels) smoe_comm_join(comm, c->labels, c->images * sizeof *c->labels);
-    if (c->prediction) smoe_comm_join(comm, c->prediction, c->images * sizeof *c->prediction);
+    smoe_alloc_pool_free(&c->memory);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -259,7 +252,12 @@ static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smo
         l->model, &l->spec, l->set, l->batch,
         &(smoe_eval_options){.comm = options->comm, .sink = eval_collect, .user = c}, eval, err);
     if (!status) smoe_routing_sum(routing, options->comm);
-    if (!status) collector_join(c, options->comm);
+    if (!status && c->logits) /* what each process has of its batches */
+        smoe_comm_join(options->comm, c->logits, c->images * c->classes * sizeof *c->logits);
+    if (!status && c->labels)
+        smoe_comm_join(options->comm, c->labels, c->images * sizeof *c->labels);
+    if (!status && c->prediction)
+        smoe_comm_join(options->comm, c->prediction, c->images * sizeof *c->prediction);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_routing_stop(routing);
     smoe_progress_close(&progress);
@@ -300,15 +298,6 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     return 0;
 }
 
-static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err) {
-    smoe_result result = {0};
-    smoe_result_facts(&result, {"checkpoint", .text = l->path},
-                      {"split", .text = l->spec.eval.split});
-    smoe_result_line(&result, NULL, "would evaluate %s on the %s split", l->path,
-                     l->spec.eval.split);
-    return smoe_cmd_emit(&result, options, err);
-}
-
 static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     bool works = !options->print_config && !options->dry_run;
@@ -319,7 +308,12 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
         smoe_cmd_targets(tables, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);
-    return options->dry_run ? plan(&loaded, options, err) : eval_evaluate(&loaded, options, err);
+    if (!options->dry_run) return eval_evaluate(&loaded, options, err);
+    smoe_result result = {0};
+    const char *split = loaded.spec.eval.split;
+    smoe_result_facts(&result, {"checkpoint", .text = loaded.path}, {"split", .text = split});
+    smoe_result_line(&result, NULL, "would evaluate %s on the %s split", loaded.path, split);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {

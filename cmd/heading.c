@@ -52,19 +52,6 @@ void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *mod
     smoe_result_more(out, "width %zu; %s parameters", spec->model.width, count);
 }
 
-/* The tensors that a group is the first to match. */
-static size_t tensors_of(const smoe_groups *groups, size_t k, const smoe_params *params) {
-    size_t count = 0;
-    for (size_t i = 0; i < params->count; i++) {
-        size_t first = 0;
-        while (first < groups->count &&
-               !smoe_group_matches(&groups->group[first], params->param[i].name))
-            first++;
-        count += first == k;
-    }
-    return count;
-}
-
 static void add_group(smoe_result *out, const smoe_group *group, size_t tensors) {
     smoe_result_line(out, "tensors", "%s: %zu", group->match, tensors);
     if (group->frozen) {
@@ -98,8 +85,17 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
                          SMOE_S(train->schedule.warmup.steps));
     if (frozen) smoe_result_more(out, "; %zu of %zu tensors frozen", frozen, params->count);
     if (train->ema > 0) smoe_result_more(out, "; moving average with decay %g", train->ema);
-    for (size_t k = 0; k < groups->count; k++)
-        add_group(out, &groups->group[k], tensors_of(groups, k, params));
+    for (size_t k = 0; k < groups->count; k++) {
+        size_t tensors = 0; /* that the group is the first to match */
+        for (size_t i = 0; i < params->count; i++) {
+            size_t first = 0;
+            while (first < groups->count &&
+                   !smoe_group_matches(&groups->group[first], params->param[i].name))
+                first++;
+            tensors += first == k;
+        }
+        add_group(out, &groups->group[k], tensors);
+    }
 }
 
 void smoe_heading_spec(smoe_result *out, const smoe_spec *spec, smoe_scan *scan) {

@@ -55,21 +55,17 @@ static void list_options(const smoe_command *command, FILE *out) {
     }
 }
 
-static void list_commands(FILE *out) {
-    fputs("Usage: smoe COMMAND [options] ARG [key=value ...]\n"
-          "Train and study mixtures of experts for vision, on a CPU.\n\n"
-          "Examples:\n"
-          "  smoe train experiments/quickstart.yaml -o runs/mine\n"
-          "  smoe eval runs/mine\n\n"
-          "Commands:\n",
-          out);
-    for (size_t i = 0; i < smoe_command_count; i++)
-        list_entry(smoe_commands[i].name, smoe_commands[i].summary, NAME, out);
-}
-
 void smoe_options_help(const smoe_command *command, FILE *out) {
     if (!command) {
-        list_commands(out);
+        fputs("Usage: smoe COMMAND [options] ARG [key=value ...]\n"
+              "Train and study mixtures of experts for vision, on a CPU.\n\n"
+              "Examples:\n"
+              "  smoe train experiments/quickstart.yaml -o runs/mine\n"
+              "  smoe eval runs/mine\n\n"
+              "Commands:\n",
+              out);
+        for (size_t i = 0; i < smoe_command_count; i++)
+            list_entry(smoe_commands[i].name, smoe_commands[i].summary, NAME, out);
         list_options(NULL, out);
         fputs("\n`smoe COMMAND --help` describes a command, `man smoe` the program.\n", out);
         return;
@@ -260,14 +256,6 @@ static void command_words(void) {
         printf("%s%s", i ? " " : "", smoe_commands[i].name);
 }
 
-/* Keys and routers are many; sections and their names are found by `smoe help model`. */
-static void help_words(void) {
-    command_words();
-    for (size_t i = 0; i < SMOE_ROUTERS; i++) printf(" %s", smoe_routers[i].name);
-    printf(" router profiles papers ");
-    key_words(" ");
-}
-
 static void option_words(const smoe_command *command) {
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *entry = &smoe_option_table[i];
@@ -322,7 +310,11 @@ static void bash_function(void) {
     for (size_t i = 0; i < smoe_command_count; i++) {
         printf("        %s) words='", smoe_commands[i].name);
         option_words(&smoe_commands[i]);
-        if (!strcmp(smoe_commands[i].name, "help")) help_words();
+        bool help = !strcmp(smoe_commands[i].name, "help");
+        if (help) command_words(); /* sections and their names are found by `smoe help model` */
+        for (size_t k = 0; help && k < SMOE_ROUTERS; k++) printf(" %s", smoe_routers[k].name);
+        if (help) printf(" router profiles papers ");
+        if (help) key_words(" ");
         fputs("' ;;\n", stdout);
     }
     fputs("        esac\n"

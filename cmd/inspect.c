@@ -3,7 +3,6 @@
  * split for each run; the analyses are those of inspect/inspect.def, one table each.
  */
 #include "cmd.h"
-#include "origin.h"
 #include "progress.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
@@ -68,16 +67,6 @@ static int read_numbers(size_t **list, size_t *count, const char *text, const ch
     return 0;
 }
 
-/* Some of the split, where images are needed and none was named. */
-static void inspect_choose_images(inspected *x, const smoe_dataset *set,
-                                  const smoe_options *options) {
-    size_t all = smoe_dataset_images(set), count = all < IMAGES ? all : IMAGES;
-    if (options->images || (!options->out && !options->dump_routing)) return;
-    x->image = smoe_alloc(count, sizeof *x->image);
-    for (x->images = 0; x->images < count; x->images++)
-        x->image[x->images] = x->images * all / count;
-}
-
 /* ---- one run --------------------------------------------------------------------------------- */
 
 static int inspect_find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
@@ -127,7 +116,12 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
     smoe_origin_model(&job->origin, x->label, &l->spec, env);
     if (inspect_check_slots(x, l->model, err)) return -1;
-    inspect_choose_images(x, l->set, options);
+    /* some of the split, where images are needed and none was named */
+    size_t all = smoe_dataset_images(l->set), some = all < IMAGES ? all : IMAGES;
+    if (!options->images && (options->out || options->dump_routing)) {
+        x->image = smoe_alloc(some, sizeof *x->image);
+        for (; x->images < some; x->images++) x->image[x->images] = x->images * all / some;
+    }
     smoe_inspect_subject subject = {.run = x->label,
                                     .checkpoint = l->path,
                                     .metrics = x->metrics,
@@ -424,19 +418,6 @@ static int inspect(inspect_job *job, smoe_err *err) {
     return 0;
 }
 
-static int inspect_dry_run(const inspect_job *job, smoe_err *err) {
-    smoe_result result = {0};
-    smoe_frame *list = smoe_result_records(&result, "runs");
-    for (size_t i = 0; i < job->runs; i++) {
-        const smoe_loaded *l = &job->run[i].loaded;
-        smoe_frame_put(list, {"checkpoint", .text = l->path},
-                       {"split", .text = l->spec.eval.split});
-        smoe_result_line(&result, NULL, "would inspect %s on the %s split", l->path,
-                         l->spec.eval.split);
-    }
-    return smoe_cmd_emit(&result, job->options, err);
-}
-
 static int inspect_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(inspect_job_free) inspect_job job = {.options = options, .runs = options->args};
     job.run = smoe_alloc(job.runs, sizeof *job.run);
@@ -444,7 +425,15 @@ static int inspect_together(const smoe_options *options, smoe_err *err) {
         if (inspect_find(&job.run[i], options->arg[i], options, err)) return -1;
     if (inspect_check_arguments(&job, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&job.run->loaded.spec, err);
-    return options->dry_run ? inspect_dry_run(&job, err) : inspect(&job, err);
+    if (!options->dry_run) return inspect(&job, err);
+    smoe_result result = {0};
+    smoe_frame *list = smoe_result_records(&result, "runs");
+    for (size_t i = 0; i < job.runs; i++) {
+        const char *path = job.run[i].loaded.path, *split = job.run[i].loaded.spec.eval.split;
+        smoe_frame_put(list, {"checkpoint", .text = path}, {"split", .text = split});
+        smoe_result_line(&result, NULL, "would inspect %s on the %s split", path, split);
+    }
+    return smoe_cmd_emit(&result, options, err);
 }
 
 int cmd_inspect(const smoe_options *options, smoe_err *err) {

@@ -68,16 +68,6 @@ static int check_folders(const smoe_options *options, smoe_err *err) {
     return 0;
 }
 
-/* The library would fall back to the widest kernels without a word. */
-static int check_isa(smoe_err *err) {
-    const char *isa = getenv("SMOE_ISA");
-    if (!isa || smoe_kernels_of(isa)) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, if this "
-                     "processor supports it",
-                     isa);
-}
-
 /* With half of that, threads end the program by a signal. */
 static int check_thread_stacks(smoe_err *err) {
     enum { NEEDED = 1 << 17 };
@@ -106,7 +96,13 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
     smoe_threads_set((int)threads);
     if (check_thread_stacks(err) || smoe_blas_check(err)) return -1;
     smoe_blas_start();
-    return check_isa(err);
+    const char *isa = getenv("SMOE_ISA");
+    if (!isa || smoe_kernels_of(isa)) return 0;
+    /* the library would fall back to the widest kernels without a word */
+    return smoe_fail(err, SMOE_USAGE,
+                     "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, if this "
+                     "processor supports it",
+                     isa);
 }
 
 /* Whether a variable, "TRAIN_STEPS=..." without SMOE_, has the name of a key. */
@@ -148,22 +144,28 @@ static void say_if_ended(const smoe_command *command) {
     smoe_stop_words(words);
 }
 
+/* `command` NULL: --help, --version, --completion SHELL of `smoe` itself. */
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
     smoe_progress scans;
+    const int own = command ? 1 : 0; /* the command's name stands in place of the program's */
     /* parsing permutes; env.json wants the order given */
-    SMOE_FREED char **words = smoe_alloc((size_t)argc, sizeof *words);
-    memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
-    if (smoe_options_parse(&options, command, argc - 1, words, err)) return -1;
+    SMOE_FREED char **words = smoe_alloc((size_t)argc + 1, sizeof *words);
+    memcpy(words, argv + own, (size_t)(argc - own) * sizeof *words);
+    if (smoe_options_parse(&options, command, argc - own, words, err)) return -1;
     options.argc = argc;
     options.argv = argv;
-    if (options.help) {
+    if (options.help)
         smoe_options_help(command, stdout);
-        return 0;
-    }
-    if (options.version) {
+    else if (options.version)
         puts("smoe " SMOE_VERSION);
-        return 0;
+    else if (options.completion)
+        smoe_options_completion(options.completion);
+    if (options.help || options.version || options.completion) return 0;
+    if (!command) {
+        smoe_options_help(NULL, stderr);
+        smoe_fail(err, SMOE_USAGE, "no command given");
+        return smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
     }
     if (set_threads(&options, err) || check_environment(err) ||
         check_arguments(&options, command, err) || check_which(&options, err) ||
@@ -175,24 +177,6 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     options.scan = &scans.scan;
     say_if_ended(command);
     return runs[command - smoe_commands](&options, err);
-}
-
-/* Without a command: --help, --version, --completion SHELL. */
-static int run_bare(int argc, char **argv, smoe_err *err) {
-    SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
-    if (smoe_options_parse(&options, NULL, argc, argv, err)) return -1;
-    if (options.help)
-        smoe_options_help(NULL, stdout);
-    else if (options.version)
-        puts("smoe " SMOE_VERSION);
-    else if (options.completion)
-        smoe_options_completion(options.completion);
-    else {
-        smoe_options_help(NULL, stderr);
-        smoe_fail(err, SMOE_USAGE, "no command given");
-        return smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
-    }
-    return 0;
 }
 
 /*
@@ -207,14 +191,6 @@ static void settle_threads(char **argv) {
     if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv("/proc/self/exe", argv);
 }
 
-/* Threads have the soft limit at the start of the program as their default. */
-static void set_default_stack(size_t bytes) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes)) return;
-    if (!pthread_attr_setstacksize(&attributes, bytes)) pthread_setattr_default_np(&attributes);
-    (void)pthread_attr_destroy(&attributes);
-}
-
 /* Specs lie on the stack: below this limit a command would end by a signal. */
 static int check_stack(smoe_err *err) {
     enum { NEEDED = 1 << 18 };
@@ -222,7 +198,12 @@ static int check_stack(smoe_err *err) {
     if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= NEEDED) return 0;
     limit.rlim_cur = NEEDED;
     if (limit.rlim_max >= NEEDED && !setrlimit(RLIMIT_STACK, &limit)) {
-        set_default_stack(NEEDED);
+        /* threads have the soft limit at the start of the program as their default */
+        pthread_attr_t attributes;
+        if (pthread_attr_init(&attributes)) return 0;
+        if (!pthread_attr_setstacksize(&attributes, NEEDED))
+            pthread_setattr_default_np(&attributes);
+        (void)pthread_attr_destroy(&attributes);
         return 0;
     }
     return smoe_fail(err, SMOE_RUNTIME,
@@ -281,9 +262,7 @@ int main(int argc, char **argv) {
     int status;
     if (check_stack(&err))
         status = -1;
-    else if (argc < 2 || argv[1][0] == '-')
-        status = run_bare(argc, argv, &err);
-    else if ((command = smoe_command_find(argv[1], &err)))
+    else if (argc < 2 || argv[1][0] == '-' || (command = smoe_command_find(argv[1], &err)))
         status = run_command(command, argc, argv, &err);
     else
         status = -1;

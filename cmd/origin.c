@@ -1,5 +1,5 @@
-/* The provenance of a page; see origin.h. */
-#include "origin.h"
+/* The provenance of a page; see cmd.h. */
+#include "cmd.h"
 #include "store/env.h"
 
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
@@ -39,14 +39,6 @@ void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
                     false);
 }
 
-static char *yaml_of(const smoe_spec *spec) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = smoe_alloc_stream(&text, &size);
-    (void)smoe_spec_write_yaml(spec, out, false);
-    return smoe_alloc_stream_close(out, &text);
-}
-
 void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
                        const json_t *env) {
     SMOE_FREED char *trained =
@@ -58,7 +50,11 @@ void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *sp
         smoe_text_format("%s, seed %llu%s", spec->name, (unsigned long long)spec->seed, trained),
         false);
     if (env) smoe_origin_add(origin, "its command", command_of(env), false);
-    smoe_origin_add(origin, "its spec", yaml_of(spec), true);
+    char *yaml = NULL;
+    size_t size = 0;
+    FILE *out = smoe_alloc_stream(&yaml, &size);
+    (void)smoe_spec_write_yaml(spec, out, false);
+    smoe_origin_add(origin, "its spec", smoe_alloc_stream_close(out, &yaml), true);
 }
 
 void smoe_origin_free(smoe_origin *origin) {

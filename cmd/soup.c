@@ -33,11 +33,6 @@ static void soup_job_free(soup_job *job) {
 
 /* Tensors of the same shapes can be those of different models: the routers, for example, or pixels
  * on another scale. A key that only one has is new, and the other has its default. */
-static bool soup_must_agree(const char *key) {
-    return !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
-           !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
-}
-
 static int soup_check_model(const char *own, const char *text, const char *path, const char *first,
                             smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
@@ -47,8 +42,9 @@ static int soup_check_model(const char *own, const char *text, const char *path,
     smoe_runs_compare_json(&frame, "settings", NULL, a, b);
     for (size_t i = 0; i < frame.rows; i++) {
         const char *key = smoe_frame_text_at(&frame, i, 0);
-        if (soup_must_agree(key) && *smoe_frame_text_at(&frame, i, 1) &&
-            *smoe_frame_text_at(&frame, i, 2))
+        bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
+                      !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
+        if (shapes && *smoe_frame_text_at(&frame, i, 1) && *smoe_frame_text_at(&frame, i, 2))
             return smoe_fail(
                 err, SMOE_USAGE,
                 "%s: %s differs from that of %s; the models of a soup must have the same shape, "

@@ -13,8 +13,6 @@
 #include "sweep/trial.h"
 #include "sweep/sweep.h"
 #include "sweep/runner.h"
-#include "sweep/start.h"
-#include "sweep/sweep_plan.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,15 +95,6 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
                          err))
         return -1;
     return smoe_sweep_expand(sweep, &text, assign, count, &keys, false, err);
-}
-
-static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *seeds = NULL;
-    SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
-    size_t count = 0;
-    if (part_seeds(&seeds, assign, &count, options, err)) return -1;
-    return (is_ablation(options) ? expand_ablation : expand_sweep)(sweep, arg, seeds, assign, count,
-                                                                   options, err);
 }
 
 /* ---- the live table -------------------------------------------------------------------------- */
@@ -262,16 +251,6 @@ static void sweep_on_ended(void *user, size_t i) {
     sweep_on_say(live, text);
 }
 
-static void live_open(sweep_live *live, const smoe_sweep *sweep, const smoe_options *options) {
-    *live = (sweep_live){
-        .sweep = sweep,
-        .jobs = (size_t)options->jobs,
-        .quiet = options->quiet,
-        .lines = !options->quiet && !options->no_progress,
-        .terminal = smoe_cmd_screen(stderr).redraws,
-        .observer = {.user = live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say}};
-}
-
 /* ---- running the cells ----------------------------------------------------------------------- */
 
 /* The data and model of the first trial, the number of trials, the folder. */
@@ -293,10 +272,15 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
 }
 
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    sweep_live live;
+    sweep_live live = {
+        .sweep = sweep,
+        .jobs = (size_t)options->jobs,
+        .quiet = options->quiet,
+        .lines = !options->quiet && !options->no_progress,
+        .terminal = smoe_cmd_screen(stderr).redraws,
+        .observer = {.user = &live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say}};
     const volatile sig_atomic_t *stop;
     if (smoe_cmd_catch(&stop, NULL, err) || say_heading(sweep, options, err)) return -1;
-    live_open(&live, sweep, options);
     const smoe_runner_options how = {.jobs = (size_t)options->jobs,
                                      .retry_failed = options->retry_failed,
                                      .fail_fast = options->fail_fast,
@@ -333,13 +317,6 @@ static sweep_action *action_of(const smoe_options *options) {
                              : run_and_report;
 }
 
-static bool is_script(const char *path) {
-    enum { MOST = 1 << 20 };
-    SMOE_FREED char *text = NULL;
-    size_t size;
-    return !smoe_file_read(path, MOST, &text, &size, NULL) && !strncmp(text, "#!", 2);
-}
-
 /* The file of --slurm or --pack replaces that of an earlier call, and no other one: --force would
  * replace the sweep. */
 static int sweep_check_file(const smoe_options *options, smoe_err *err) {
@@ -347,7 +324,12 @@ static int sweep_check_file(const smoe_options *options, smoe_err *err) {
     struct stat there;
     if (!path || lstat(path, &there) || !S_ISREG(there.st_mode))
         return smoe_cmd_target(path, options, err);
-    if (options->pack ? smoe_sweep_is_packed(path) : is_script(path)) return 0;
+    SMOE_FREED char *text = NULL;
+    size_t size;
+    if (options->pack
+            ? smoe_sweep_is_packed(path)
+            : !smoe_file_read(path, 1 << 20, &text, &size, NULL) && !strncmp(text, "#!", 2))
+        return 0;
     return smoe_fail(err, SMOE_USAGE, "%s exists already, and is no %s; choose another name", path,
                      options->pack ? "packed sweep" : "script");
 }
@@ -506,7 +488,13 @@ static int sweep_open_spec(smoe_sweep *sweep, const char *arg, const smoe_option
                            smoe_err *err) {
     sweep_action *action = action_of(options);
     const char *suffix = is_ablation(options) ? "ablate" : "sweep";
-    if (expand(sweep, arg, options, err)) return -1;
+    SMOE_FREED char *seeds = NULL;
+    SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
+    size_t count = 0;
+    if (part_seeds(&seeds, assign, &count, options, err) ||
+        (is_ablation(options) ? expand_ablation : expand_sweep)(sweep, arg, seeds, assign, count,
+                                                                options, err))
+        return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
                                         : smoe_text_format("runs/%s-%s", sweep->name,

@@ -339,18 +339,6 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* The time of this process and, last, the files of the run. */
-static void train_say_files(const train_job *job, double seconds, const smoe_options *options) {
-    static const char files[] = "spec.yaml metrics.jsonl metrics.csv log.txt ckpt/latest ckpt/best";
-    smoe_result lines = {0};
-    char wall[32], used[32];
-    smoe_result_line(&lines, "time", "%s; processor time %s",
-                     smoe_cmd_time(wall, sizeof wall, seconds),
-                     smoe_cmd_time(used, sizeof used, (double)clock() / CLOCKS_PER_SEC));
-    smoe_heading_print(&lines, options);
-    smoe_heading_files(options, job->dir, files, NULL);
-}
-
 static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval) {
     if (!eval->images) return;
     smoe_cmd_number(result, (double)eval->images, "%s:images", of);
@@ -395,7 +383,14 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
     smoe_fact_text(&result, "remark", *r->remark ? r->remark : NULL, .optional = true);
     if (*r->remark) smoe_result_line(&result, NULL, "%s", r->remark);
     if (smoe_cmd_emit(&result, options, err)) return -1;
-    train_say_files(job, seconds, options);
+    static const char files[] = "spec.yaml metrics.jsonl metrics.csv log.txt ckpt/latest ckpt/best";
+    smoe_result lines = {0};
+    char wall[32], used[32];
+    smoe_result_line(&lines, "time", "%s; processor time %s",
+                     smoe_cmd_time(wall, sizeof wall, seconds),
+                     smoe_cmd_time(used, sizeof used, (double)clock() / CLOCKS_PER_SEC));
+    smoe_heading_print(&lines, options);
+    smoe_heading_files(options, job->dir, files, NULL);
     return 0;
 }
 

@@ -46,36 +46,21 @@ static const char *trial_error(const smoe_trial *trial) {
 
 /* The last step that the metrics of a trial's run have, 0 where there is none. Of a long file only
  * the end is read. */
-static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
+static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
     SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
     SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path, .tail = END};
     while (smoe_records_next(&r, NULL) > 0) continue; /* records may be damaged from some step on */
-    return (json_int_t)r.step;
-}
-
-static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(smoe_json_at(spec, "train.steps"));
-    json_int_t step = last_step(sweep, i); /* with train.patience fewer than all when it is done */
+    json_int_t step = (json_int_t)r.step; /* with train.patience fewer than all when it is done */
     if (!step && sweep->trial[i].state == SMOE_TRIAL_DONE) step = steps; /* packed, no records */
     char text[64];
     snprintf(text, sizeof text, "%lld of %lld", (long long)step, (long long)steps);
     smoe_frame_cells(frame, {NULL, .text = text, .heading = "steps"},
                      {"step", .number = step, .where = SMOE_IN_JSON},
                      {"steps", .number = steps, .where = SMOE_IN_JSON});
-}
-
-static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    json_auto_t *list = NULL;
-    char text[64];
-    if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
-    size_t n = json_array_size(list);
-    snprintf(text, sizeof text, "%zu of %zu", n, sweep->evaluate.points);
-    smoe_frame_cells(frame, {NULL, .text = text, .heading = "evaluations"},
-                     {"evaluations", .number = n, .where = SMOE_IN_JSON});
-    return 0;
 }
 
 /* A row of the status; its state is counted, and why the trial failed is a line after the table. */
@@ -98,7 +83,14 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
     add_steps(frame, sweep, i);
     smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "top-1 accuracy",
                      .format = "%.4f");
-    if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
+    if (sweep->evaluate.points) {
+        json_auto_t *list = NULL;
+        if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
+        SMOE_FREED char *text =
+            smoe_text_format("%zu of %zu", json_array_size(list), sweep->evaluate.points);
+        smoe_frame_cells(frame, {NULL, .text = text, .heading = "evaluations"},
+                         {"evaluations", .number = json_array_size(list), .where = SMOE_IN_JSON});
+    }
     smoe_frame_put(frame,
                    {"code", .number = failed && code ? json_number_value(code) : NAN,
                     .where = SMOE_IN_JSON, .optional = true},
@@ -189,29 +181,6 @@ static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     }
 }
 
-/* Those of the trials that would be run, in `chosen`. */
-static int estimate_all(smoe_estimate *all, const size_t *chosen, size_t count, smoe_estimator *by,
-                        const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    for (size_t i = 0; i < count; i++) {
-        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-        size_t twin = like(sweep, chosen, i);
-        if (twin < i)
-            all[i] = all[twin];
-        else if (estimate_trial(&cost, &all[i], by, &sweep->trial[chosen[i]], options, err))
-            return -1;
-    }
-    return 0;
-}
-
-static bool slots_differ(const smoe_estimate *all, size_t trials) {
-    double some = 0;
-    for (size_t i = 0; i < trials; i++) {
-        if (some && all[i].slots && all[i].slots != some) return true;
-        if (all[i].slots) some = all[i].slots;
-    }
-    return false;
-}
-
 static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
                          const smoe_estimate *e, bool slots) {
     const smoe_trial *trial = &sweep->trial[i];
@@ -261,8 +230,18 @@ int smoe_trials_estimate(smoe_sweep *sweep, const smoe_options *options, smoe_er
     smoe_estimator by = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, "", NULL);
-    if (estimate_all(all, chosen, trials, &by, sweep, options, err)) return -1;
-    bool slots = slots_differ(all, trials);
+    bool slots = false; /* differ */
+    double some = 0;
+    for (size_t i = 0; i < trials; i++) {
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+        size_t twin = like(sweep, chosen, i);
+        if (twin < i)
+            all[i] = all[twin];
+        else if (estimate_trial(&cost, &all[i], &by, &sweep->trial[chosen[i]], options, err))
+            return -1;
+        slots |= some && all[i].slots && all[i].slots != some;
+        if (all[i].slots) some = all[i].slots;
+    }
     for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, chosen[i], &all[i], slots);
     if (trials) add_sum(&result, all, trials);
     if (slots && smoe_sweep_column(sweep, "model.moe.experts") < SIZE_MAX &&
@@ -352,18 +331,6 @@ static void add_differences(power *w, const smoe_results *r) {
     }
 }
 
-/* The primary contrasts; where there are none, the differences in precision and loss. */
-static void add_contrasts(power *w, const smoe_results *r) {
-    for (size_t i = 0; i < r->contrasts.primaries; i++) {
-        const smoe_primary_result *result = &r->contrasts.primary[i];
-        SMOE_FREED char *name = smoe_primary_name(result->asked);
-        add_contrast(w, name, result->asked->measure, &result->paired);
-    }
-    if (r->contrasts.primaries) return;
-    add_differences(w, r);
-    if (r->evaluations) add_differences(w, r->evaluations);
-}
-
 int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     static const smoe_option_range positive = {
         DBL_MIN, DBL_MAX, .expected = "up to 16 positive numbers separated by commas"};
@@ -375,7 +342,15 @@ int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options, smoe_err *
                             &positive, err) ||
         smoe_results_make(&results, sweep, err))
         return -1;
-    add_contrasts(&w, &results);
+    for (size_t i = 0; i < results.contrasts.primaries; i++) {
+        const smoe_primary_result *primary = &results.contrasts.primary[i];
+        SMOE_FREED char *name = smoe_primary_name(primary->asked);
+        add_contrast(&w, name, primary->asked->measure, &primary->paired);
+    }
+    if (!results.contrasts.primaries) { /* the differences in precision and loss */
+        add_differences(&w, &results);
+        if (results.evaluations) add_differences(&w, results.evaluations);
+    }
     if (!w.table->rows)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no contrast has two seeds yet, so the variance is unknown",

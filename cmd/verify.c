@@ -9,7 +9,6 @@
 #include "store/verify.h"
 #include "compare/outcomes.h"
 #include "sweep/evaluations.h"
-#include "sweep/kept.h"
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
@@ -103,16 +102,6 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     }
 }
 
-/* Whether that is what smoe sweep --pack leaves of a run: the outcomes of its images. */
-static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
-    SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
-    SMOE_FREED float *outcome = NULL;
-    size_t images = 0;
-    smoe_err ignored;
-    return !smoe_file_holds(dir, "metrics.jsonl") &&
-           !smoe_outcomes_read(&outcome, &images, path, 0, NAN, &ignored) && outcome;
-}
-
 /* The run in the folder of a cell has the settings of the cell: another one may have replaced it,
  * or it was trained further. Paths may have been written in another way. */
 static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i, const char *dir) {
@@ -149,7 +138,14 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     else if (trial->outcome)
         smoe_verify_say(v, trial->name, true, "%s, %s", done ? "done" : "failed",
                         trial->sealed ? "unchanged" : "without a digest; contents not checked");
-    if (done && is_packed(sweep, i, dir))
+    /* what smoe sweep --pack leaves of a run: the outcomes of its images */
+    SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
+    SMOE_FREED float *outcome = NULL;
+    size_t images = 0;
+    smoe_err ignored;
+    bool packed = done && !smoe_file_holds(dir, "metrics.jsonl") &&
+                  !smoe_outcomes_read(&outcome, &images, path, 0, NAN, &ignored) && outcome;
+    if (packed)
         smoe_verify_say(v, dir, true, "packed: the outcomes of its images, without the run");
     else if (smoe_file_is_folder(dir)) {
         smoe_verify_run(v, dir);

@@ -8,33 +8,6 @@
 #include <yaml.h>
 #include <zlib.h>
 
-static void add_environment(smoe_result *result, const json_t *env) {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)env, key, value) {
-        if (json_is_string(value))
-            smoe_fact_text(result, key, json_string_value(value), .heading = key);
-        else
-            smoe_fact_number(result, key, json_number_value(value), .heading = key,
-                             .format = "%.0f");
-    }
-}
-
-static void add_libraries(smoe_result *result) {
-    const struct {
-        const char *name, *version;
-    } libraries[] = {{"yaml", yaml_get_version_string()},   {"jansson", jansson_version_str()},
-                     {"png", png_get_libpng_ver(NULL)},     {"zlib", zlibVersion()},
-                     {"archive", archive_version_string()}, {"blis", smoe_blas_version()}};
-    smoe_result_line(result, "libraries", "%s", "");
-    for (size_t i = 0; i < SMOE_COUNT(libraries); i++) {
-        char path[32], label[32];
-        snprintf(path, sizeof path, "libraries:%s", libraries[i].name);
-        snprintf(label, sizeof label, "  %s", libraries[i].name);
-        smoe_fact_text(result, path, libraries[i].version, .heading = label);
-    }
-}
-
 static const char citations[] =
     "@software{smoe,\n"
     "  author  = {{The smoe authors}},\n"
@@ -84,7 +57,26 @@ int cmd_version(const smoe_options *options, smoe_err *err) {
     json_object_del(env, "cwd");
     json_object_del(env, "date");
     smoe_result result = {0};
-    add_environment(&result, env);
-    add_libraries(&result);
+    const char *key;
+    json_t *value;
+    json_object_foreach(env, key, value) {
+        if (json_is_string(value))
+            smoe_fact_text(&result, key, json_string_value(value), .heading = key);
+        else
+            smoe_fact_number(&result, key, json_number_value(value), .heading = key,
+                             .format = "%.0f");
+    }
+    const struct {
+        const char *name, *version;
+    } libraries[] = {{"yaml", yaml_get_version_string()},   {"jansson", jansson_version_str()},
+                     {"png", png_get_libpng_ver(NULL)},     {"zlib", zlibVersion()},
+                     {"archive", archive_version_string()}, {"blis", smoe_blas_version()}};
+    smoe_result_line(&result, "libraries", "%s", "");
+    for (size_t i = 0; i < SMOE_COUNT(libraries); i++) {
+        char path[32], label[32];
+        snprintf(path, sizeof path, "libraries:%s", libraries[i].name);
+        snprintf(label, sizeof label, "  %s", libraries[i].name);
+        smoe_fact_text(&result, path, libraries[i].version, .heading = label);
+    }
     return smoe_cmd_emit(&result, options, err);
 }

@@ -166,13 +166,6 @@ static double last_of(const smoe_followed *w, smoe_metric metric) {
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
 
-/* The characters that a name may have in a row of the live table, beside state, step and loss. */
-static size_t name_room(const watch_job *job, size_t columns) {
-    enum { FIXED = 34, LEAST = 12 };
-    if (!job->live || !columns) return SIZE_MAX;
-    return columns > FIXED + LEAST ? columns - FIXED : LEAST;
-}
-
 /* The end of a path, of at most so many characters, fresh. */
 static char *short_name(const char *path, size_t most) {
     const char *at = path;
@@ -204,13 +197,15 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room
 /* The runs as a table. Those that go on come first, where not all have room. */
 static void watch_add_runs(smoe_result *result, const watch_job *job, size_t columns) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
-    size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
+    enum { FIXED = 34, LEAST = 12 }; /* beside a name in a row of the live table; of a name */
+    size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0, room = SIZE_MAX;
+    if (job->live && columns) room = columns > FIXED + LEAST ? columns - FIXED : LEAST;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < job->of.runs; i++) {
             bool going = !strcmp(job->of.run[i].status, "running");
             bool turn = job->of.runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            watch_add_run(table, &job->of.run[i], name_room(job, columns));
+            watch_add_run(table, &job->of.run[i], room);
             shown++;
         }
     if (!job->of.runs) smoe_result_line(result, NULL, "no run has begun");
@@ -268,16 +263,6 @@ static int watch_show(const watch_job *job, const smoe_options *options, smoe_er
     return smoe_cmd_flush(err);
 }
 
-/* In a terminal the metric may still be recorded. */
-static int check_metric(const watch_job *job, const char *metric, smoe_err *err) {
-    if (!metric || job->live) return 0;
-    for (size_t i = 0; i < job->of.runs; i++)
-        if (smoe_curves_find(&job->of.run[i].curves, metric)) return 0;
-    return smoe_fail(
-        err, SMOE_USAGE,
-        "--metric %s: no run has recorded it; smoe watch --json lists what is recorded", metric);
-}
-
 static bool has_utf8(void) {
     const char *text = getenv("LC_ALL");
     if (!text || !*text) text = getenv("LC_CTYPE");
@@ -320,7 +305,14 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     signal(SIGINT, watch_on_signal);
     signal(SIGTERM, watch_on_signal);
     int status = smoe_follow_read(&job.of, options->arg, options->args, true, err);
-    if (!status) status = check_metric(&job, options->metric, err);
+    bool known = !options->metric || job.live; /* in a terminal it may still be recorded */
+    for (size_t i = 0; i < job.of.runs && !known; i++)
+        known = smoe_curves_find(&job.of.run[i].curves, options->metric);
+    if (!status && !known)
+        status = smoe_fail(
+            err, SMOE_USAGE,
+            "--metric %s: no run has recorded it; smoe watch --json lists what is recorded",
+            options->metric);
     while (!status && !ended) {
         status = watch_show(&job, options, err);
         bool going = false;

@@ -249,8 +249,3 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
     }
     return 0;
 }
-
-const char *smoe_finding_name(smoe_finding finding) {
-    static const char *const words[] = {"open", "confirmed", "refuted"};
-    return words[finding];
-}

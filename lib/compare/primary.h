@@ -56,6 +56,3 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
 char *smoe_primary_name(const smoe_primary *primary);
 /* The same in words, "soft, lr 1e-3 - dense, lr 3e-3"; fresh. */
 char *smoe_primary_words(const smoe_primary *primary);
-
-/* "confirmed", "refuted", "open". */
-const char *smoe_finding_name(smoe_finding finding);

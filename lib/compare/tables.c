@@ -59,6 +59,8 @@ static void add_seeds(smoe_frame *frame, const smoe_paired *p) {
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
+    static const char *const findings[] = {
+        [SMOE_OPEN] = "open", [SMOE_CONFIRMED] = "confirmed", [SMOE_REFUTED] = "refuted"};
     SMOE_FREED char *name = smoe_primary_name(result->asked);
     SMOE_FREED char *words = smoe_primary_words(result->asked);
     char expected[64];
@@ -75,7 +77,7 @@ static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
                    {"margin", .number = result->margin, .where = SMOE_IN_FILES},
                    {NULL, SMOE_TEXT_OF(isfinite(result->margin) ? expected : result->asked->expect),
                     .heading = "expected"},
-                   {"finding", .text = smoe_finding_name(result->finding)});
+                   {"finding", .text = findings[result->finding]});
 }
 
 static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,

@@ -1,7 +1,6 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
 #include "bench/cost.h"
-#include "sweep/kept.h"
 #include "sweep/trial.h"
 #include "spec/routers.h"
 #include "store/model_file.h"
@@ -362,18 +361,6 @@ void smoe_evaluations_cross(smoe_sweep *table, const smoe_sweep *sweep) {
     }
 }
 
-/* Gives trial i at point p its result, if it has one. */
-static void table_fill(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
-    const smoe_trial *trial = &sweep->trial[i];
-    json_t *result = json_array_get(list, p);
-    to->state = result                              ? SMOE_TRIAL_DONE
-                : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
-                                                    : SMOE_TRIAL_OPEN;
-    to->outcomes = smoe_evaluations_outcomes(sweep, i, p);
-    to->spec = smoe_alloc_text(trial->spec);
-    if (result) to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
-}
-
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
     int status = 0;
     smoe_evaluations_cross(table, sweep);
@@ -396,8 +383,15 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
                                "verify %s --repair` computes the others again",
                                sweep->trial[i].name, json_array_size(list), sweep->evaluate.points,
                                sweep->dir);
-        for (size_t p = 0; p < sweep->evaluate.points && !status; p++)
-            table_fill(&table->trial[i * sweep->evaluate.points + p], sweep, i, p, list);
+        for (size_t p = 0; p < sweep->evaluate.points && !status; p++) {
+            smoe_trial *to = &table->trial[i * sweep->evaluate.points + p];
+            json_t *result = json_array_get(list, p);
+            bool failed = sweep->trial[i].state == SMOE_TRIAL_FAILED;
+            to->state = result ? SMOE_TRIAL_DONE : failed ? SMOE_TRIAL_FAILED : SMOE_TRIAL_OPEN;
+            to->outcomes = smoe_evaluations_outcomes(sweep, i, p);
+            to->spec = smoe_alloc_text(sweep->trial[i].spec);
+            if (result) to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
+        }
     }
     return status;
 }

@@ -23,7 +23,7 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_sweep_keys *keys,
                           smoe_err *err) SMOE_MUST_CHECK;
 
-/* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
+/* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/sweep.h), at the points
  * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop the scan
  * of data, which is also checked between points. `begun` is called when a point begins; both may be
  * NULL. */

@@ -2,9 +2,6 @@
  * sweep_folder.c. */
 #include "bench/cost.h"
 #include "sweep/evaluations.h"
-#include "sweep/kept.h"
-#include "sweep/start.h"
-#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 
 #include <ctype.h>
@@ -196,17 +193,6 @@ static void lists_free(lists *l) {
     smoe_alloc_pool_free(&l->memory);
 }
 
-/* The axes of the trials and of the evaluations; the latter may only be lists. */
-static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
-    size_t single = 0;
-    if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
-        return -1;
-    if (single)
-        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two or more values, as in a,b",
-                         SMOE_EVALUATED, l->plain[0]);
-    return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
-}
-
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
                        smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec base = {0};
@@ -235,7 +221,13 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         (spec.sweep.bad || err->code != SMOE_USAGE || !spec.origin))
         return -1;
     lists_open(&l, overrides, count);
-    if (lists_axes(&l, &spec.sweep, err)) return -1;
+    size_t single = 0;
+    if (smoe_axes_of(&l.points, &spec.sweep.evaluate, l.later, l.laters, l.plain, &single, err))
+        return -1;
+    if (single)
+        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two or more values, as in a,b",
+                         SMOE_EVALUATED, l.plain[0]);
+    if (smoe_axes_of(&l.axes, &spec.sweep.train, l.own, l.owns, l.plain, &l.plains, err)) return -1;
     bool nothing = !l.axes.count && !l.points.count;
     if (make_trials(sweep, text, &l, options->skip_invalid, err)) return -1;
     if (nothing)

@@ -1,5 +1,5 @@
-/* The checkpoint that a sweep of a run evaluates; see kept.h. */
-#include "sweep/kept.h"
+/* The checkpoint that a sweep of a run evaluates; see sweep.h. */
+#include "sweep/sweep.h"
 #include "store/run.h"
 #include "tensors/shards.h"
 

@@ -2,7 +2,7 @@
  * The manifest of a sweep as text, written and read; see sweep.h for what it is and sweep_folder.c
  * for the folder in which it lies.
  */
-#include "sweep/manifest.h"
+#include "sweep/sweep.h"
 #include "base/digest.h"
 #include "base/json.h"
 #include "compare/primary.h"

@@ -3,25 +3,12 @@
 #include "sweep/results.h"
 #include "spec/sources.h"
 #include "sweep/evaluations.h"
-#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
 static const json_t *result_of(const smoe_trial *trial) {
     return trial->state == SMOE_TRIAL_DONE ? json_object_get(trial->outcome, "result") : NULL;
-}
-
-/* Every metric that some trial has, in the order in which trials first have them. */
-static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
-    for (size_t i = 0; i < sweep->trials; i++) {
-        const char *key;
-        json_t *value;
-        json_object_foreach((json_t *)result_of(&sweep->trial[i]), key, value) {
-            if (smoe_measures_metric(m, key) != SIZE_MAX) continue;
-            SMOE_APPEND(m->metric, m->metrics) = key;
-        }
-    }
 }
 
 void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_METRIC_KEY]) {
@@ -86,7 +73,14 @@ static void results_measure(smoe_measures *m, char *const **setting, const smoe_
                          .setting = setting,
                          .runs = sweep->trials};
     for (size_t i = 0; i < sweep->trials; i++) setting[i] = sweep->trial[i].value;
-    find_metrics(m, sweep);
+    for (size_t i = 0; i < sweep->trials; i++) { /* in the order in which trials first have them */
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)result_of(&sweep->trial[i]), key, value) {
+            if (smoe_measures_metric(m, key) != SIZE_MAX) continue;
+            SMOE_APPEND(m->metric, m->metrics) = key;
+        }
+    }
     results_leave_out(m, sweep);
     smoe_measures_open(m);
     for (size_t i = 0; i < sweep->trials; i++) {

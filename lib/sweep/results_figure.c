@@ -113,15 +113,6 @@ static bool same_line(const figure *f, size_t a, size_t b) {
     return true;
 }
 
-/* Whether two groups of one line are at the same place of the x axis. */
-static bool shares_place(const figure *f) {
-    for (size_t b = 0; b < f->m->groups; b++)
-        for (size_t a = 0; a < b; a++)
-            if (same_line(f, a, b) && !strcmp(group_value(f, a, f->x), group_value(f, b, f->x)))
-                return true;
-    return false;
-}
-
 static const char model_router[] = "model.moe.router";
 
 /* What a key tells lines apart by, for a group; "" if it does not. */
@@ -303,17 +294,6 @@ static bool has_level(const figure *f) {
     return f->references == 1 && f->m->groups > 1;
 }
 
-/* The points that no other dominates, as a line of their own. */
-static void add_front(const figure *f) {
-    smoe_mark *line = smoe_plot_points(f->panel);
-    strcpy(line->name, "front");
-    for (size_t g = 0; g < f->m->groups; g++)
-        if (smoe_results_on_front(f->r, g, f->x_metric, f->metric))
-            smoe_plot_add_point(line, place_of_group(f, g),
-                                smoe_measures_stats(f->m, g, f->metric).mean, 0,
-                                smoe_metric_is_share(f->m->metric[f->metric]));
-}
-
 /* Sorts points by x within lines; the base of the axis, 0 where it is linear. Lines over categories
  * stand beside each other, so that their bars can be told apart. */
 static int order_points(const figure *f) {
@@ -355,7 +335,15 @@ static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) 
         if (f->reference_of[l] && f->reference_of[l] == line->points)
             snprintf(line->name + used, sizeof line->name - used, " (reference)");
     }
-    if (f->sweep->figure.front && f->x == SIZE_MAX) add_front(f);
+    if (f->sweep->figure.front && f->x == SIZE_MAX) { /* the points that no other dominates */
+        smoe_mark *line = smoe_plot_points(f->panel);
+        strcpy(line->name, "front");
+        for (size_t g = 0; g < f->m->groups; g++)
+            if (smoe_results_on_front(f->r, g, f->x_metric, f->metric))
+                smoe_plot_add_point(line, place_of_group(f, g),
+                                    smoe_measures_stats(f->m, g, f->metric).mean, 0,
+                                    smoe_metric_is_share(f->m->metric[f->metric]));
+    }
     int log = order_points(f);
     char *label = f->panel->x.label, buf[SMOE_METRIC_KEY];
     snprintf(label, SMOE_PLOT_TEXT, "%s",
@@ -436,7 +424,12 @@ static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, con
     if (f.metric == SIZE_MAX || !choose_x(&f, wish->x) || (cells && f.x == SIZE_MAX)) return 0;
     if (cells) return draw_cells(&f, name, drawn, err);
     f.line = smoe_sweep_column(r->sweep, wish->line);
-    if (f.x != SIZE_MAX && shares_place(&f)) f.line = SIZE_MAX;
+    bool shared = false; /* two groups of one line are at the same place of the x axis */
+    for (size_t b = 0; f.x != SIZE_MAX && b < f.m->groups; b++)
+        for (size_t a = 0; a < b; a++)
+            shared |=
+                same_line(&f, a, b) && !strcmp(group_value(&f, a, f.x), group_value(&f, b, f.x));
+    if (shared) f.line = SIZE_MAX;
     return draw_points(&f, name, drawn, err);
 }
 

@@ -287,16 +287,6 @@ static int loop(runner *r, smoe_err *err) {
     }
 }
 
-/* Stops every process that still runs, and waits for it. */
-static void give_up(runner *r) {
-    runner_forward(r, SIGTERM);
-    for (size_t i = 0; i < r->running; i++) {
-        while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-        smoe_claim_release(&r->worker[i].claim);
-    }
-}
-
 static int runner_conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
     /* others may have finished cells since this process looked at them */
@@ -382,7 +372,11 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     if (!status) {
         read_data(&r);
         status = loop(&r, err);
-        if (status) give_up(&r);
+        if (status) runner_forward(&r, SIGTERM); /* every process that still runs */
+        for (size_t i = 0; status && i < r.running; i++) {
+            while (waitpid(r.worker[i].pid, NULL, 0) < 0 && errno == EINTR) continue;
+            smoe_claim_release(&r.worker[i].claim);
+        }
         runner_show(&r, true);
     }
     smoe_datasets_close(&r.kept);

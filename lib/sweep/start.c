@@ -1,5 +1,5 @@
-/* What trials start from; see start.h. */
-#include "sweep/start.h"
+/* What trials start from; see sweep.h. */
+#include "sweep/sweep.h"
 #include "store/implied.h"
 #include "store/run.h"
 #include "sweep/axes.h"
@@ -7,15 +7,6 @@
 #include "tensors/params_io.h"
 #include "train/moments_init.h"
 #include "vit/model.h"
-
-/* The column of a sweep that chooses what its trials start from by a key; SIZE_MAX: none. */
-static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
-    for (size_t c = 0; c < sweep->columns; c++) {
-        const char *started = smoe_spec_started(sweep->column[c]);
-        if (started && !strcmp(started, key)) return c;
-    }
-    return SIZE_MAX;
-}
 
 /* What a spec has in a column. That of the rows of an ablation is no key: they are routers, and the
  * spec without MoE layers. */
@@ -34,7 +25,11 @@ static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
     json_auto_t *theirs = json_loads(from->trial[i].spec, 0, NULL);
     for (size_t c = 0; c < from->columns; c++) {
         const char *key = from->column[c];
-        size_t chosen = chosen_by(sweep, key);
+        size_t chosen = SIZE_MAX; /* the column that chooses the start by this key */
+        for (size_t k = 0; k < sweep->columns && chosen == SIZE_MAX; k++) {
+            const char *started = smoe_spec_started(sweep->column[k]);
+            if (started && !strcmp(started, key)) chosen = k;
+        }
         const json_t *a = value_in(theirs, key), *b = value_in(ours, key);
         if (chosen != SIZE_MAX ? strcmp(trial->value[chosen], from->trial[i].value[c]) != 0
                                : a != b && !json_equal((json_t *)a, (json_t *)b))

@@ -8,7 +8,7 @@
  *   DIR/claims/CELL.claim  the process that has created it runs the trial (sweep/claim.h); trials
  *                          of processes that are gone are free again
  *   DIR/claims/CELL.json   the outcome, when the trial has ended
- *   DIR/claims/checkpoint/ the weights of a sweep of a run (sweep/kept.h)
+ *   DIR/claims/checkpoint/ the weights of a sweep of a run (smoe_kept_make)
  *
  * A sweep may evaluate its trained trials at other settings (sweep/evaluations.h). One over a run
  * that is there has that run as its only trial, and trains nothing.
@@ -22,6 +22,7 @@
 #include "spec/spec.h"
 #include "sweep/axes.h"
 #include "sweep/claim.h"
+#include "tensors/init_map.h"
 #include "tensors/safetensors.h"
 
 typedef enum smoe_trial_state {
@@ -62,14 +63,14 @@ typedef struct smoe_sweep {
     smoe_points evaluate; /* what each trained trial is evaluated at; points 0: nothing */
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
-    char *init;      /* what trials start from, see sweep/start.h; NULL: new weights */
+    char *init;      /* what trials start from, see smoe_start_set; NULL: new weights */
     smoe_start start;
     smoe_sweep_figure figure; /* what the figures show */
-    smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/sweep_plan.h */
-    char *reference; /* what groups are compared with, see sweep/sweep_plan.h; NULL: the first */
-    bool sealed;     /* the manifest has a digest, which is right */
-    size_t skipped;  /* combinations that are no valid spec */
-    char *remarks;   /* lines on values of the spec that act in no trial, or NULL */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see below */
+    char *reference;          /* what groups are compared with, see below; NULL: the first */
+    bool sealed;              /* the manifest has a digest, which is right */
+    size_t skipped;           /* combinations that are no valid spec */
+    char *remarks;            /* lines on values of the spec that act in no trial, or NULL */
 } smoe_sweep;
 
 /* ---- trials ---------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ typedef struct smoe_grid_options {
     bool referred;     /* the caller sets a reference, and that of the spec is ignored */
     bool planned;      /* nothing will run, so keys start.KEY need no init */
     bool join;         /* the sweep may exist: what its trials started from is not checked */
-    const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
+    const char *init;  /* what the trials start from (smoe_start_set); NULL: new weights */
     smoe_start start;
 } smoe_grid_options;
 
@@ -159,3 +160,83 @@ int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) SM
 
 /* Whether a file is a packed sweep. */
 bool smoe_sweep_is_packed(const char *path);
+
+/* ---- what trials start from ------------------------------------------------------------------ */
+
+/* The trials of a sweep with `init` start from one model for all of them, or from the trial of
+ * another sweep that has the same settings, as far as that sweep varies them. A swept key
+ * "start.KEY" is the value of KEY that the start has, where the trial itself has another. */
+
+/* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file, the folder of a
+ * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that
+ * has none, or more than one, or a key "start.KEY" that nothing varies; SMOE_DATA where `init`
+ * cannot be read). */
+int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* Checks, before any trial runs, that the trials can start there: SMOE_DATA names the first whose
+ * model has other shapes than the file; with `moments` SMOE_USAGE if one cannot have those. Trials
+ * that the sweep in `dir` already has are not checked; NULL: all are new. */
+int smoe_start_check(const smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */
+char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);
+
+/* How a trial of that spec takes the tensors of the model. */
+smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec);
+
+/* ---- the checkpoint of a sweep of a run ------------------------------------------------------ */
+
+/* A run that still trains deletes its checkpoints, so a sweep that evaluates it keeps one of its
+ * own, DIR/claims/checkpoint: hard links to the files of the model, or copies of them where links
+ * cannot be made, as on another file system. */
+
+/* The name of the folder in DIR/claims. */
+#define SMOE_KEPT "checkpoint"
+
+/* Sets sweep->checkpoint to the latest one of sweep->run. SMOE_DATA where it has none. */
+int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Keeps sweep->checkpoint in the folder DIR/claims, which is there. If the run has deleted it, the
+ * latest one takes its place, in the sweep too. */
+int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The file to evaluate, fresh: the run's own where none is kept, as earlier versions did. */
+char *smoe_kept_model(const smoe_sweep *sweep);
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* It is stated before any trial runs: primary contrasts, the reference, and margins within which
+ * settings count as equivalent. The primary contrasts are in the manifest and cannot change once it
+ * is written. */
+
+/* Takes the plan over from a spec and checks it against the trials and the evaluations. SMOE_USAGE,
+ * with the number of the contrast; see compare/primary.h. */
+int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Sets the reference of the sweep to a copy of `settings`; `from` names its source in messages
+ * ("--reference"). SMOE_USAGE: see smoe_compare_check. */
+int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds seeds, as "0,1", to those whose results were known before the others ran; NULL: none.
+ * Contrasts use only the others, as soon as one of those has a result. Returns whether a seed was
+ * new. */
+bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
+/* Whether a seed is one of them. */
+bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);
+
+/* ---- the manifest as a file ------------------------------------------------------------------ */
+
+/* Writes the manifest of a sweep into its folder, in place of one that is there. */
+int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Reads it, into a sweep of zeros; SMOE_DATA names the line. The caller frees the sweep. */
+int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_USAGE says what differs between two sweeps that should be the same. The second function
+ * compares only keys, plans, evaluations and the models that trials start from. */
+int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
+                          smoe_err *err) SMOE_MUST_CHECK;
+int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,
+                                   smoe_err *err) SMOE_MUST_CHECK;

@@ -6,9 +6,6 @@
 #include "base/file.h"
 #include "compare/settings.h"
 #include "store/run_files.h"
-#include "sweep/kept.h"
-#include "sweep/manifest.h"
-#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 
 #include <errno.h>

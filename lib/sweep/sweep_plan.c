@@ -1,5 +1,5 @@
-/* The plan of a sweep; see sweep_plan.h. */
-#include "sweep/sweep_plan.h"
+/* The plan of a sweep; see sweep.h. */
+#include "sweep/sweep.h"
 #include "compare/compare.h"
 #include "compare/settings.h"
 #include "compare/primary.h"

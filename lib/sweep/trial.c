@@ -144,7 +144,8 @@ static uint64_t hash_of(const char *text, uint64_t h) {
     return h;
 }
 
-char *smoe_trial_canonical(const json_t *spec, uint64_t *hash) {
+/* The one form of a resolved spec that is stored, hashed and compared, fresh; NULL of no spec. */
+static char *trial_canonical(const json_t *spec, uint64_t *hash) {
     char *text =
         spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     if (text) *hash = hash_of(text, HASH_START);
@@ -152,7 +153,7 @@ char *smoe_trial_canonical(const json_t *spec, uint64_t *hash) {
 }
 
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
-    trial->spec = smoe_trial_canonical(spec, &trial->hash);
+    trial->spec = trial_canonical(spec, &trial->hash);
     return trial->spec ? 0 : -1;
 }
 
@@ -168,7 +169,7 @@ uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers",
                         blocks_json(model->moe.random.is_random, model->depth));
-    free(smoe_trial_canonical(spec, &meaning));
+    free(trial_canonical(spec, &meaning));
     return meaning;
 }
 
@@ -183,7 +184,7 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     uint64_t hash = 0;
     if (smoe_trial_parse(&spec, was, NULL)) return false;
     json_auto_t *json = smoe_spec_object(&spec);
-    SMOE_FREED char *now = smoe_trial_canonical(json, &hash);
+    SMOE_FREED char *now = trial_canonical(json, &hash);
     return now && hash == is->hash;
 }
 

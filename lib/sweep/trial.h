@@ -34,9 +34,6 @@ int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
 /* {"status": "failed", "code", "error"}. */
 json_t *smoe_trial_failure(int code, const char *error);
 
-/* The one form of a resolved spec that is stored, hashed and compared, fresh; NULL of no spec. */
-char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
-
 /* A hash of what a resolved spec means: equal where that is the same, however it is written. `spec`
  * is changed: it keeps how blocks are written, but last-1 of two is [1]. */
 uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model);

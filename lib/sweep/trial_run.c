@@ -1,7 +1,6 @@
 /* Running a trial and measuring it; see trial_run.h. Its numbers come from metrics.jsonl, which a
  * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
 #include "sweep/trial_run.h"
-#include "sweep/start.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "math/stats.h"

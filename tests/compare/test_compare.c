@@ -3,7 +3,6 @@
  * compared with which, differences and intervals worked by hand, and the files written.
  */
 #include "sweep/results.h"
-#include "sweep/sweep_plan.h"
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/evaluations.h"

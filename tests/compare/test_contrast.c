@@ -3,7 +3,6 @@
  * and images, the intervals used if outcomes are missing, trends, and margins.
  */
 #include "sweep/results.h"
-#include "sweep/sweep_plan.h"
 #include "approx.h"
 #include "sweep_folder.h"
 #include "tensors/npy.h"

@@ -1,6 +1,5 @@
 /* Primary contrasts: which plans are valid, what is stored, and what is found. */
 #include "sweep/results.h"
-#include "sweep/sweep_plan.h"
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"

@@ -1,6 +1,5 @@
 /* See sweep_folder.h. */
 #include "sweep_folder.h"
-#include "sweep/sweep_plan.h"
 #include "sweep/evaluations.h"
 #include "sweep/trial.h"
 #include "unit.h"
