@@ -33,28 +33,6 @@ static int find_setting(const smoe_combinations *r, const smoe_setting *s, const
     return -1;
 }
 
-/* Whether some combination has another one with the settings that it does not have itself. */
-static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) {
-    SMOE_FREED const char **wanted = smoe_combinations_wanted(r, s);
-    bool has = false;
-    for (size_t i = 0, found; i < r->count && !has; i++)
-        has = !smoe_combinations_fit(r, i, wanted, i) &&
-              smoe_combinations_fitting(r, wanted, i, &found);
-    return has;
-}
-
-static int compare_unknown(const smoe_combinations *tables, const char *key, const char *from,
-                           smoe_err *err) {
-    char known[2000] = "";
-    for (size_t t = 0; t < 2; t++) smoe_combinations_list(&tables[t], known, sizeof known);
-    if (!*known)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s: only the seed is swept: there is one row, and none to compare it with", from);
-    return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with one of the swept keys: %s",
-                     from, key, known);
-}
-
 int smoe_compare_check(const smoe_combinations tables[2], const char *text, const char *from,
                        smoe_err *err) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
@@ -67,14 +45,31 @@ int smoe_compare_check(const smoe_combinations tables[2], const char *text, cons
             if (found < 0) return -1;
             named[t] |= found;
         }
-        if (!found) return compare_unknown(tables, s.item[i].key, from, err);
+        if (found) continue;
+        char known[2000] = "";
+        for (size_t t = 0; t < 2; t++) smoe_combinations_list(&tables[t], known, sizeof known);
+        if (!*known)
+            return smoe_fail(
+                err, SMOE_USAGE,
+                "%s: only the seed is swept: there is one row, and none to compare it with", from);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: '%s' is not KEY=VALUE with one of the swept keys: %s", from,
+                         s.item[i].key, known);
     }
-    for (size_t t = 0; t < 2; t++)
-        if (named[t] && !has_counterpart(&tables[t], &s))
+    for (size_t t = 0; t < 2; t++) {
+        /* whether some combination has another one with the settings that it does not have itself */
+        const smoe_combinations *r = &tables[t];
+        SMOE_FREED const char **wanted = smoe_combinations_wanted(r, &s);
+        bool has = !named[t];
+        for (size_t i = 0, found; i < r->count && !has; i++)
+            has = !smoe_combinations_fit(r, i, wanted, i) &&
+                  smoe_combinations_fitting(r, wanted, i, &found);
+        if (!has)
             return smoe_fail(err, SMOE_USAGE,
                              "%s: no row differs from another in %s alone; keys that change "
                              "together are given together, KEY=VALUE,KEY=VALUE",
                              from, text);
+    }
     return 0;
 }
 

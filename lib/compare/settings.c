@@ -21,22 +21,18 @@ char *smoe_settings_value(const char *text, size_t length) {
                                                : smoe_alloc_part(text, length);
 }
 
-/* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
-static void settings_add(smoe_settings *s, const char *text, size_t length) {
-    while (length && isspace((unsigned char)*text)) text++, length--;
-    while (length && isspace((unsigned char)text[length - 1])) length--;
-    smoe_setting *item = &SMOE_APPEND(s->item, s->count);
-    const char *equals = memchr(text, '=', length);
-    size_t key = equals ? (size_t)(equals - text) : length;
-    *item = (smoe_setting){.key = smoe_alloc_part(text, key)};
-    if (equals) item->value = smoe_settings_value(equals + 1, length - key - 1);
-}
-
 void smoe_settings_read(smoe_settings *s, const char *text) {
     *s = (smoe_settings){0};
     for (const char *end;; text = end + 1) {
         end = smoe_text_item(text);
-        settings_add(s, text, (size_t)(end - text));
+        size_t length = (size_t)(end - text);
+        while (length && isspace((unsigned char)*text)) text++, length--;
+        while (length && isspace((unsigned char)text[length - 1])) length--;
+        const char *equals = memchr(text, '=', length);
+        size_t key = equals ? (size_t)(equals - text) : length;
+        SMOE_APPEND(s->item, s->count) = (smoe_setting){
+            .key = smoe_alloc_part(text, key), /* an item without '=' is a key without a value */
+            .value = equals ? smoe_settings_value(equals + 1, length - key - 1) : NULL};
         if (!*end) return;
     }
 }
