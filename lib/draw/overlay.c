@@ -301,19 +301,6 @@ static const char *tile_name(const sheet *sh, size_t i, char name[NAME]) {
     return name;
 }
 
-/* On a paper no more tiles side by side than have room for their names, in letters of usual
- * width. */
-static void fit_names(sheet *sh, double width) {
-    char name[NAME];
-    size_t longest = 0;
-    for (size_t i = 0; i < sh->tiles; i++) {
-        size_t letters = strlen(tile_name(sh, i, name));
-        if (letters > longest) longest = letters;
-    }
-    double fit = width * SMOE_PLOT_INCH / ((double)(longest + 2) * 0.6 * SMOE_PLOT_PAPER_FONT);
-    if (width > 0 && (double)sh->across > fit) sh->across = fit < 1 ? 1 : (size_t)fit;
-}
-
 typedef struct script {
     const sheet *sheet;
     const char *name;
@@ -372,7 +359,14 @@ static int write_sheet(sheet *sh, smoe_overlays *to, const char *name, smoe_err 
     SMOE_FREED char *within = smoe_text_format("%s/overlays", to->folder);
     script x = {sh, name, 1, to->width > 0 ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT};
     bool done = false;
-    fit_names(sh, to->width);
+    char text[NAME];
+    size_t longest = 0; /* on a paper no more tiles side by side than have room for their names */
+    for (size_t i = 0; i < sh->tiles; i++) {
+        size_t letters = strlen(tile_name(sh, i, text));
+        if (letters > longest) longest = letters;
+    }
+    double fit = to->width * SMOE_PLOT_INCH / ((double)(longest + 2) * 0.6 * SMOE_PLOT_PAPER_FONT);
+    if (to->width > 0 && (double)sh->across > fit) sh->across = fit < 1 ? 1 : (size_t)fit;
     sheet_lay_out(sh, 1, GAP, GAP);
     if (write_png(sh, to, name, "", err)) return -1;
     sheet_lay_out(sh, legible(sh->sample), LARGE_GAP, 0);
@@ -383,16 +377,6 @@ static int write_sheet(sheet *sh, smoe_overlays *to, const char *name, smoe_err 
         return -1;
     to->drawn &= done;
     return 0;
-}
-
-static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
-                       smoe_overlays *to, const char *name, smoe_err *err) {
-    SMOE_FREED_BY(sheet_free) sheet sh = {0};
-    SMOE_FREED char *file = smoe_text_format("overlays/%s.png", name);
-    size_t chosen[CHOSEN];
-    sheet_open(&sh, s, l, picture, &to->units, chosen);
-    add_rows(to->frame, &sh, l->block, file);
-    return write_sheet(&sh, to, name, err);
 }
 
 int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
@@ -425,7 +409,12 @@ int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_
             if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
             snprintf(name, sizeof name, "%simage%zu-blocks%zu", prefix, s->image,
                      s->layer[l].block);
-            status = write_layer(s, &s->layer[l], &picture, sheets, name, err);
+            SMOE_FREED_BY(sheet_free) sheet sh = {0};
+            SMOE_FREED char *file = smoe_text_format("overlays/%s.png", name);
+            size_t chosen[CHOSEN];
+            sheet_open(&sh, s, &s->layer[l], &picture, &sheets->units, chosen);
+            add_rows(sheets->frame, &sh, s->layer[l].block, file);
+            status = write_sheet(&sh, sheets, name, err);
         }
     }
     return status;

@@ -111,16 +111,6 @@ char *smoe_page_base64(const uint8_t *bytes, size_t size) {
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static void put_sha256(FILE *out, const char *bytes, size_t size) {
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    SHA2_CTX sum;
-    SHA256Init(&sum);
-    SHA256Update(&sum, (const uint8_t *)bytes, size);
-    SHA256Final(digest, &sum);
-    SMOE_FREED char *text = smoe_page_base64(digest, sizeof digest);
-    fputs(text, out);
-}
-
 typedef struct job {
     smoe_page_fill *fill;
     const void *context;
@@ -132,10 +122,17 @@ static int page_put_named(smoe_page *page, const char *name, const job *j, smoe_
     size_t size;
     const char *part = smoe_page_part(sum ? name + sizeof digest - 1 : name, &size);
     if (!part) return j->fill(page, name, j->context, err);
-    if (sum)
-        put_sha256(page->out, part, size);
-    else
+    if (!sum) {
         fwrite(part, 1, size, page->out);
+        return 0;
+    }
+    uint8_t bytes[SHA256_DIGEST_LENGTH];
+    SHA2_CTX context;
+    SHA256Init(&context);
+    SHA256Update(&context, (const uint8_t *)part, size);
+    SHA256Final(bytes, &context);
+    SMOE_FREED char *text = smoe_page_base64(bytes, sizeof bytes);
+    fputs(text, page->out);
     return 0;
 }
 

@@ -119,20 +119,16 @@ bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r) 
            smoe_plot_agree(plot->table, rows->same, rows->first, r);
 }
 
-/* About six ticks at round numbers, of whole numbers none between. */
-static double plot_step_of(double low, double high, bool whole) {
-    double rough = (high - low) / 6, power = pow(10, floor(log10(rough)));
-    double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
-    return !(rough > 0) || (whole && step < 1) ? 1 : step;
-}
-
 void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, bool wide) {
     double room = fmax(fabs(high) / 20, whole ? 0.5 : 1e-3);
     if (low == high) {
         low -= room;
         high += room;
     }
-    axis->step = plot_step_of(low, high, whole);
+    /* about six ticks at round numbers, of whole numbers none between */
+    double rough = (high - low) / 6, power = pow(10, floor(log10(rough)));
+    axis->step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
+    if (!(rough > 0) || (whole && axis->step < 1)) axis->step = 1;
     axis->low = wide ? floor(low / axis->step + 1e-9) * axis->step : low;
     axis->high = wide ? ceil(high / axis->step - 1e-9) * axis->step : high;
 }

@@ -400,16 +400,6 @@ static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *
     }
 }
 
-static void put_groups(FILE *out, const smoe_panel *p) {
-    fputs("unset arrow\n", out);
-    for (double at = (double)p->group - 0.5; p->group && at < p->x.high; at += (double)p->group)
-        fprintf(out,
-                "set arrow from %.10g,graph 0 to %.10g,graph 1 nohead front lw 0.5 lc rgb '%s'\n"
-                "set arrow from graph 0,first %.10g to graph 1,first %.10g nohead front lw 0.5 lc "
-                "rgb '%s'\n",
-                at, at, soft, at, at, soft);
-}
-
 static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, const layout *l,
                       size_t *number) {
     size_t first = *number;
@@ -418,7 +408,13 @@ static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
     fputc('\n', out);
     put_axis(out, p, true, l);
     put_axis(out, p, false, l);
-    put_groups(out, p);
+    fputs("unset arrow\n", out);
+    for (double at = (double)p->group - 0.5; p->group && at < p->x.high; at += (double)p->group)
+        fprintf(out,
+                "set arrow from %.10g,graph 0 to %.10g,graph 1 nohead front lw 0.5 lc rgb '%s'\n"
+                "set arrow from graph 0,first %.10g to graph 1,first %.10g nohead front lw 0.5 lc "
+                "rgb '%s'\n",
+                at, at, soft, at, at, soft);
     for (size_t m = 0; m < p->marks; m++) gnuplot_put_block(out, plot, &p->mark[m], (*number)++);
     for (size_t m = 0; m < p->marks; m++) {
         if (p->mark[m].kind == SMOE_MARK_CELLS) {

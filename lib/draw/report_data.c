@@ -80,15 +80,6 @@ static json_t *mark_json(const smoe_mark *m) {
                      m->each, "name", smoe_json_text(m->name));
 }
 
-static json_t *panel_json(const smoe_panel *p) {
-    json_t *marks = json_array();
-    for (size_t m = 0; m < p->marks; m++) json_array_append_new(marks, mark_json(&p->mark[m]));
-    return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "square", p->square, "group",
-                     data_count(p->group), "block", smoe_json_of_number(p->block), "title",
-                     smoe_json_text(p->title), "x", axis_json(&p->x), "y", axis_json(&p->y),
-                     "marks", marks);
-}
-
 static json_t *scale_json(const smoe_plot_scale *scale) {
     char day[SMOE_COLOUR_TEXT], night[SMOE_COLOUR_TEXT];
     json_t *stops = json_array();
@@ -102,23 +93,20 @@ static json_t *scale_json(const smoe_plot_scale *scale) {
 static json_t *plot_json(const smoe_plot *plot) {
     bool cells = plot->panel->mark->kind == SMOE_MARK_CELLS;
     json_t *panels = json_array();
-    for (size_t i = 0; i < plot->panels; i++)
-        json_array_append_new(panels, panel_json(&plot->panel[i]));
+    for (size_t i = 0; i < plot->panels; i++) {
+        const smoe_panel *p = &plot->panel[i];
+        json_t *marks = json_array();
+        for (size_t m = 0; m < p->marks; m++) json_array_append_new(marks, mark_json(&p->mark[m]));
+        json_array_append_new(panels, json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "square",
+                                                p->square, "group", data_count(p->group), "block",
+                                                smoe_json_of_number(p->block), "title",
+                                                smoe_json_text(p->title), "x", axis_json(&p->x),
+                                                "y", axis_json(&p->y), "marks", marks));
+    }
     return json_pack("{s:s, s:s, s:s, s:[s, s], s:o, s:o}", "name", plot->name, "table",
                      plot->table->name, "section", plot->section, "names",
                      plot->x_name ? plot->x_name : "", plot->y_name ? plot->y_name : "", "scale",
                      cells ? scale_json(&plot->scale) : json_null(), "panels", panels);
-}
-
-static json_t *figures_json(const smoe_report *report) {
-    const smoe_figure_entry *entry;
-    json_t *list = json_array();
-    for (size_t i = 0; (entry = smoe_figure_at(i)); i++) {
-        SMOE_FREED_BY(smoe_plot_free) smoe_plot plot;
-        smoe_figure_plot(&plot, entry, report->frames, report->frame_count);
-        if (plot.panels) json_array_append_new(list, plot_json(&plot));
-    }
-    return list;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -252,31 +240,16 @@ static json_t *weights_json(const smoe_sample *s, const smoe_sample_layer *l) {
     return object;
 }
 
-static json_t *layer_json(const smoe_sample *samples, size_t images, size_t layer) {
-    const smoe_sample_layer *l = &samples->layer[layer];
-    json_t *list = json_array();
-    for (size_t i = 0; i < images; i++)
-        json_array_append_new(list, weights_json(&samples[i], &samples[i].layer[layer]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind", l->dispatch ? "soft" : "choice",
-                     "block", data_count(l->block), "experts", data_count(l->E), "slots",
-                     data_count(l->S), "tokens", data_count(samples->T), "images", list);
-}
-
-/* The approximate size of the weights of a sample in the page. */
-static size_t sample_bytes(const smoe_sample *s) {
-    size_t bytes = s->channels * s->size * s->size * 4 / 3;
-    for (size_t l = 0; l < s->layers; l++)
-        bytes += s->layer[l].dispatch ? s->T * s->layer[l].S * 8 / 3 + (s->T + s->layer[l].S) * 8
-                                      : s->layer[l].places * 16;
-    return bytes;
-}
-
 /* The samples of a run, as many of `all` as have room in `most` bytes; NULL with err. */
 static json_t *run_json(const smoe_sample *samples, size_t all, size_t most, smoe_err *err) {
     json_t *images = json_array(), *layers = json_array();
     size_t count = 0;
     for (size_t used = 0; count < all; count++) {
-        used += sample_bytes(&samples[count]);
+        const smoe_sample *s = &samples[count]; /* of which the weights' size is approximate: */
+        used += s->channels * s->size * s->size * 4 / 3;
+        for (size_t l = 0; l < s->layers; l++)
+            used += s->layer[l].dispatch ? s->T * s->layer[l].S * 8 / 3 + (s->T + s->layer[l].S) * 8
+                                         : s->layer[l].places * 16;
         if (used > most) break;
     }
     json_t *run =
@@ -288,8 +261,17 @@ static json_t *run_json(const smoe_sample *samples, size_t all, size_t most, smo
             json_decref(run);
             return NULL;
         }
-    for (size_t l = 0; l < samples->layers; l++)
-        json_array_append_new(layers, layer_json(samples, count, l));
+    for (size_t k = 0; k < samples->layers; k++) {
+        const smoe_sample_layer *l = &samples->layer[k];
+        json_t *list = json_array();
+        for (size_t i = 0; i < count; i++)
+            json_array_append_new(list, weights_json(&samples[i], &samples[i].layer[k]));
+        json_array_append_new(layers, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind",
+                                                l->dispatch ? "soft" : "choice", "block",
+                                                data_count(l->block), "experts", data_count(l->E),
+                                                "slots", data_count(l->S), "tokens",
+                                                data_count(samples->T), "images", list));
+    }
     return run;
 }
 
@@ -310,8 +292,15 @@ json_t *smoe_report_data(const smoe_report *report, smoe_err *err) {
     json_t *said = json_object(), *tables = json_object(), *samples = json_array();
     size_t left = MOST_TABLES;
     const char *name, *words;
-    json_t *data = json_pack("{s:o, s:o, s:o, s:o}", "words", said, "figures", figures_json(report),
-                             "frames", tables, "samples", samples);
+    const smoe_figure_entry *entry;
+    json_t *figures = json_array();
+    json_t *data = json_pack("{s:o, s:o, s:o, s:o}", "words", said, "figures", figures, "frames",
+                             tables, "samples", samples);
+    for (size_t i = 0; (entry = smoe_figure_at(i)); i++) {
+        SMOE_FREED_BY(smoe_plot_free) smoe_plot plot;
+        smoe_figure_plot(&plot, entry, report->frames, report->frame_count);
+        if (plot.panels) json_array_append_new(figures, plot_json(&plot));
+    }
     for (size_t i = 0; (name = smoe_words_at(i, &words)); i++)
         json_object_set_new(said, name, json_string(words));
     for (size_t i = 0; i < report->frame_count; i++)
