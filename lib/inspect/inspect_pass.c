@@ -3,6 +3,7 @@
  * counters. What is counted, and how it is used, is in the other files inspect_*.c.
  */
 #include "inspect/inspect_view.h"
+#include "draw/overlay.h"
 #include "spec/routers.h"
 
 static const smoe_counter *const counters[] = {
@@ -70,14 +71,11 @@ static void see(const smoe_inspection *r, const smoe_plan *plan, size_t l, size_
     view->layer = l;
     view->image = r->order[r->seen + b];
     view->label = smoe_dataset_label(r->subject.set, view->image);
-    view->gate = plan->choices.gate ? plan->choices.gate + b * r->T * r->E : NULL;
-    view->unit = plan->choices.unit;
+    size_t unit = view->unit = plan->choices.unit, chooser = unit ? b * (r->T / unit) : 0;
     view->K = plan->choices.K;
-    view->choice = plan->choices.choice
-                       ? plan->choices.choice + b * (r->T / plan->choices.unit) * plan->choices.K
-                       : NULL;
-    view->scores =
-        plan->choices.scores ? plan->choices.scores + b * (r->T / plan->choices.unit) * r->E : NULL;
+    view->gate = plan->choices.gate ? plan->choices.gate + b * r->T * r->E : NULL;
+    view->choice = plan->choices.choice ? plan->choices.choice + chooser * view->K : NULL;
+    view->scores = plan->choices.scores ? plan->choices.scores + chooser * r->E : NULL;
     if (plan->sparse)
         see_sparse(r, plan, b, view);
     else
@@ -122,22 +120,19 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Whether choices follow scores to which noise is added in training. With biases they follow the
- * weights of the gate and the biases, whose order is another. */
-static bool shows_scores(const smoe_router *router) {
-    const smoe_router_entry *entry = smoe_router_find(router->spec->router);
-    bool biased =
-        smoe_router_heeds(entry, "balance") && router->spec->balance.way == SMOE_BALANCE_BIAS;
-    return router->plan.choices.scores && smoe_router_heeds(entry, "noise") && !biased;
-}
-
 static unsigned what_routers_have(const smoe_model *model) {
     const smoe_router *router = smoe_model_router(model, 0);
+    const smoe_router_entry *entry = smoe_router_find(router->spec->router);
     char name[64];
     snprintf(name, sizeof name, "%s.phi", router->prefix);
+    /* Whether choices follow scores to which noise is added in training. With biases they follow
+     * the weights of the gate and the biases, whose order is another. */
+    bool biased =
+        smoe_router_heeds(entry, "balance") && router->spec->balance.way == SMOE_BALANCE_BIAS;
+    bool scores = router->plan.choices.scores && smoe_router_heeds(entry, "noise") && !biased;
     return (router->plan.sparse ? SMOE_INSPECT_SPARSE : SMOE_INSPECT_DENSE) |
            (router->plan.choices.gate ? SMOE_INSPECT_GATE : 0) |
-           (shows_scores(router) ? SMOE_INSPECT_SCORES : 0) |
+           (scores ? SMOE_INSPECT_SCORES : 0) |
            (smoe_params_find(router->params, name) ? SMOE_INSPECT_PHI : 0);
 }
 
@@ -310,4 +305,39 @@ int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
         if (smoe_frame_check(&frames[i], err)) return -1;
     }
     return 0;
+}
+
+/* ---- overlays of a few images as pictures of a run's events ----------------------------------- */
+
+enum { IMAGES = 4 };
+
+static int events_put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {
+    char tag[64];
+    SMOE_FREED uint8_t *png = NULL;
+    size_t size, width, height;
+    snprintf(tag, sizeof tag, "blocks.%zu/overlays/image%zu", sample->layer[layer].block,
+             sample->image);
+    if (smoe_overlay_encode(&png, &size, &width, &height, sample, layer, err)) return -1;
+    return smoe_run_picture(run, tag, width, height, png, size, err);
+}
+
+int smoe_inspect_events(smoe_run *run, smoe_model *model, const smoe_spec *spec,
+                        const smoe_dataset *set, size_t batch, smoe_err *err) {
+    smoe_inspection *inspection = NULL;
+    size_t count = 0;
+    if (!smoe_model_moe_layers(model) || smoe_model_pairs(model)) return 0;
+    const smoe_inspect_subject subject = {.run = spec->name,
+                                          .checkpoint = spec->name,
+                                          .spec = spec,
+                                          .set = set,
+                                          .model = model,
+                                          .batch = batch,
+                                          .images = IMAGES};
+    int status = smoe_inspect_some(&inspection, &subject, err);
+    const smoe_sample *sample = status ? NULL : smoe_inspect_samples(inspection, &count);
+    for (size_t i = 0; i < count && !status; i++)
+        for (size_t l = 0; l < sample[i].layers && !status; l++)
+            status = events_put(run, &sample[i], l, err);
+    smoe_inspect_free(inspection);
+    return status;
 }

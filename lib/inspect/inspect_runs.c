@@ -7,17 +7,13 @@
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* NAN if layers differ. */
-static double runs_slots_per_expert(const smoe_inspection *r) {
-    for (size_t l = 1; l < r->layers; l++)
-        if (smoe_inspect_slots(r, l) != smoe_inspect_slots(r, 0)) return NAN;
-    return (double)smoe_inspect_slots_per_expert(r, 0);
-}
-
 int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     (void)err;
     const smoe_inspect_subject *s = &r->subject;
     const smoe_moe_spec *moe = &s->spec->model.moe;
+    double slots = (double)smoe_inspect_slots_per_expert(r, 0); /* NAN if layers differ */
+    for (size_t l = 1; l < r->layers; l++)
+        if (smoe_inspect_slots(r, l) != smoe_inspect_slots(r, 0)) slots = NAN;
     smoe_frame_put(frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
                    {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
                    {"images", .number = r->images}, {"classes", .number = r->N},
@@ -26,7 +22,7 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
                    {"image_tokens", .number = r->T}, {"side", .number = r->side},
                    {"class_token", .number = s->spec->model.head == SMOE_HEAD_TOKEN},
                    {"layers", .number = r->layers}, {"experts", .number = r->E},
-                   {"slots_per_expert", .number = runs_slots_per_expert(r)},
+                   {"slots_per_expert", .number = slots},
                    {"group_images",
                     .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
                    {"parameters", .number = (double)smoe_model_params(s->model)->total});
