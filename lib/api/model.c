@@ -197,7 +197,7 @@ int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, s
 
 /* ---- using a model --------------------------------------------------------------------------- */
 
-/* Room for batches of up to `images` images; more than eval.batch_size never go at once. */
+/* Room for batches of up to `images` images; more than smoe_moe_eval_batch never go at once. */
 static int reserve_pixels(smoe_model *model, size_t images, smoe_err *err) {
     source *s = source_of(model);
     size_t batch = smoe_moe_eval_batch(&s->spec, images);

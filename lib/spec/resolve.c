@@ -122,8 +122,8 @@ static void check_size(smoe_reading *reading) {
         double P = (double)smoe_moe_slots_per_expert(moe, i, (size_t)T);
         S = fmax(S, fmax(E * P, T * (double)smoe_moe_k(moe, i) * smoe_moe_ratio(moe, i) + E));
     }
-    double B = (double)(spec->train.batch_size > spec->eval.batch_size ? spec->train.batch_size
-                                                                       : spec->eval.batch_size);
+    size_t asked = smoe_moe_eval_batch(spec, SIZE_MAX);
+    double B = (double)(spec->train.batch_size > asked ? spec->train.batch_size : asked);
     double numbers =
         L * (4 * d * d + 2 * E * d * h + d * S) +
         L * B * ((T + S) * (16 * d + 4 * h + 4 * E) + T * (2 * (double)model->heads * T + 4 * S));

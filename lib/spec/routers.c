@@ -35,7 +35,7 @@ bool smoe_moe_chooses(const smoe_moe_spec *moe) {
 size_t smoe_moe_eval_batch(const smoe_spec *spec, size_t most) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t batch = spec->eval.batch_size, group = moe->choice.group_images;
-    if (smoe_moe_chooses(moe) && batch > group) batch -= batch % group;
+    if (smoe_moe_chooses(moe)) batch = batch > group ? batch - batch % group : group;
     return batch < most ? batch : most;
 }
 

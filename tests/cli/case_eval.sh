@@ -97,6 +97,13 @@ cmp -s r8.npy l8.npy && fail "random routers change nothing"
 status 2 smoe eval choice -q eval.batch_size=8 train.batch_size=7 2>err
 grep -q 'train.batch_size: has no effect: it needs a model that is trained here' err || fail "$(cat err)"
 status 0 smoe eval choice -q eval.batch_size=8 model.moe.group_images=3 >/dev/null
+# a batch holds at least one group, so that groups do not depend on eval.batch_size
+for batch in 10 29 100; do
+    status 0 smoe eval choice -q eval.batch_size=$batch model.moe.group_images=29 --logits g$batch.npy >/dev/null
+    cmp g$batch.npy g10.npy || fail "groups of 29 images depend on batches of $batch"
+done
+status 0 smoe eval choice -q eval.batch_size=10 model.moe.group_images=10 --logits ten.npy >/dev/null
+cmp -s ten.npy g10.npy && fail "groups of 10 and 29 images are the same"
 status 2 smoe train tiny.yaml -n model.moe.router=tokens-choice model.moe.group_images=3 2>err
 grep -q 'groups of 3 images do not divide the batch' err || fail "$(cat err)"
 status 2 smoe eval run -q model.moe.random_layers=all 2>err

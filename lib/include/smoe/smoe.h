@@ -130,7 +130,7 @@ SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const vo
 /* logits [images, classes] of pixels [images, channels, size, size], in batches of at most
  * eval.batch_size of the model's spec. With choice routers (smoe-routers(7)) the images of a group
  * (model.moe.group_images) compete for places, so the logits of an image may depend on the other
- * images; with all other routers they do not. */
+ * images, and a batch has at least one group; with all other routers they do not. */
 SMOE_API int smoe_model_predict(smoe_model *model, float *logits, const float *pixels,
                                 size_t images, smoe_err *err) SMOE_MUST_CHECK;
 
