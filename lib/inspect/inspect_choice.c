@@ -64,6 +64,7 @@ static void count_selected(choices *c, const smoe_inspection *r, const smoe_insp
     size_t count = 0, all = r->T / view->unit * view->K;
     for (size_t e = 0; e < r->E; e++) c->seen[e] = false;
     for (size_t i = 0; i < all; i++) {
+        if (view->choice[i] < 0) continue;
         bool *seen = &c->seen[view->choice[i]];
         count += !*seen;
         *seen = true;

@@ -34,7 +34,7 @@ typedef struct smoe_inspect_view {
     const real *gate;      /* [T,E] or NULL */
     const real *scores;    /* [T / unit,E] or NULL */
     size_t unit;           /* tokens with scores in common */
-    const int32_t *choice; /* [T / unit,K] experts that tokens chose, or NULL */
+    const int32_t *choice; /* [T / unit,K] experts that tokens chose, or -1; or NULL */
     size_t K;
     real *work; /* [max(T,S)] */
 } smoe_inspect_view;

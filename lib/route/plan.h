@@ -54,8 +54,9 @@ typedef struct smoe_plan_choices {
     const real *gate;   /* [tokens,E] weights that decide the choices; NULL: not a choice router */
     const real *scores; /* [tokens / unit,E] the scores they come from, at evaluation */
     size_t unit;        /* tokens that share scores: 1, or those of an image */
-    const int32_t *choice; /* [tokens / unit,K] experts that tokens chose, placed or not; NULL:
-                              tokens do not choose */
+    const int32_t *choice; /* [tokens / unit,K] experts that tokens chose, placed or not, at
+                              evaluation -1 if they do not take part (skip_patch); NULL: tokens
+                              do not choose */
     size_t K;
 } smoe_plan_choices;
 

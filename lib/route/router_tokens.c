@@ -286,6 +286,14 @@ static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, si
     *used += (int32_t)unit;
 }
 
+/* At evaluation, the other tokens of a group have chosen no expert. */
+static void forget_choices(smoe_tokens *self, size_t first, size_t kept, size_t n) {
+    size_t K = self->gate.base.K;
+    for (size_t j = kept; j < n; j++)
+        for (size_t k = 0; k < K; k++)
+            self->choice[(first + (size_t)self->ranked[first + j].index) * K + k] = -1;
+}
+
 static void tokens_place(smoe_tokens *self, size_t g, size_t first, size_t n,
                          const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
@@ -293,6 +301,7 @@ static void tokens_place(smoe_tokens *self, size_t g, size_t first, size_t n,
     memset(r->plan.list.used + g * r->E, 0, r->E * sizeof *r->plan.list.used);
     size_t kept = tokens_order(self, g, first, n, pass);
     const smoe_ranked *ranked = self->ranked + first;
+    if (!pass->train) forget_choices(self, first, kept, n);
     for (size_t k = 0; k < K && !ranks_choices(r); k++)
         for (size_t j = 0; j < kept; j++)
             place_choice(self, g, first + (size_t)ranked[j].index, k, room);

@@ -35,7 +35,8 @@ static const char *const sparse_kinds[] = {
     "model.moe.router=tokens-choice model.moe.k=[1,2] model.moe.capacity=[0.5,1.2] "
     "model.moe.group_images=4",
     "model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.7 "
-    "model.moe.priority=learnt"};
+    "model.moe.priority=learnt",
+    "model.moe.router=tokens-choice model.moe.skip_patch=0.2"};
 enum { SPARSE_KINDS = sizeof sparse_kinds / sizeof *sparse_kinds };
 
 static int rising(const void *a, const void *b) {
@@ -369,12 +370,31 @@ static size_t place_of(const float *gate, size_t E, size_t e) {
     return before;
 }
 
-/* The experts among the K best of any token. Gate weights are those that tokens choose by. */
+/* Whether skip_patch leaves a token in, where an image is a group: those with the largest gate
+ * weights take part, of equal ones the first. */
+static bool takes_part(const inspect_fixture *x, const float *gate, size_t t) {
+    double share = x->spec.model.moe.choice.skip_patch;
+    if (share >= 1) return true;
+    assert_int_equal(x->spec.model.moe.choice.group_images, 1);
+    size_t before = 0;
+    float largest[2] = {0};
+    for (size_t e = 0; e < x->E; e++) largest[0] = fmaxf(largest[0], gate[t * x->E + e]);
+    for (size_t i = 0; i < x->T; i++) {
+        largest[1] = 0;
+        for (size_t e = 0; e < x->E; e++) largest[1] = fmaxf(largest[1], gate[i * x->E + e]);
+        before += largest[1] > largest[0] || (largest[1] == largest[0] && i < t);
+    }
+    return before < (size_t)rint(share * (double)x->T);
+}
+
+/* The experts among the K best of any token that takes part. Gate weights are those that tokens
+ * choose by. */
 static size_t experts_selected(const inspect_fixture *x, const smoe_sample_layer *layer) {
     size_t selected = 0, K = smoe_moe_k(&x->spec.model.moe, layer->block);
     for (size_t e = 0; e < x->E; e++) {
         bool here = false;
-        for (size_t t = 0; t < x->T; t++) here |= place_of(layer->gate + t * x->E, x->E, e) < K;
+        for (size_t t = 0; t < x->T; t++)
+            here |= takes_part(x, layer->gate, t) && place_of(layer->gate + t * x->E, x->E, e) < K;
         selected += here;
     }
     return selected;
