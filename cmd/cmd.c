@@ -256,12 +256,28 @@ static int check_apart(const char *path, const smoe_options *options, smoe_err *
     return 0;
 }
 
+/* The files of a checkpoint belong together, and training deletes its folder. */
+static int check_checkpoints(const char *path, smoe_err *err) {
+    SMOE_FREED char *folder = smoe_file_folder(path);
+    SMOE_FREED char *above = realpath(folder, NULL);
+    for (char *slash; above && (slash = strrchr(above, '/'));) {
+        bool ckpt = !strcmp(slash, "/ckpt");
+        *slash = '\0';
+        if (ckpt && smoe_run_is_folder(above))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s is among the checkpoints of the run %s, whose files belong "
+                             "together; give a name outside its ckpt/",
+                             path, above);
+    }
+    return 0;
+}
+
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
     if (!path) return 0;
     if (!strcmp(path, "-"))
         return smoe_fail(err, SMOE_USAGE, "-: give the name of a file; ./- is a file of this name");
-    if (check_apart(path, options, err)) return -1;
+    if (check_apart(path, options, err) || check_checkpoints(path, err)) return -1;
     /* A dangling link exists: replacing it would lose it. A link to a file, as /dev/stdout may be
      * one, would be replaced and not the file. */
     bool exists = !lstat(path, &there), linked = exists && S_ISLNK(there.st_mode);
@@ -308,8 +324,15 @@ int smoe_cmd_hold(const smoe_options *options, smoe_err *err) {
                      out);
 }
 
+int smoe_cmd_folder(const char *dir, smoe_err *err) {
+    struct stat there;
+    if (stat(dir, &there) || S_ISDIR(there.st_mode)) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s is a file and not a folder; -o DIR names a folder", dir);
+}
+
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {
     char file[64];
+    if (options->out && smoe_cmd_folder(options->out, err)) return -1;
     while (options->out && smoe_text_next(&files, ' ', file, sizeof file)) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", options->out, file);
         if (smoe_cmd_target(path, options, err)) return -1;

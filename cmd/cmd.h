@@ -125,6 +125,9 @@ int smoe_cmd_hold(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 /* smoe_cmd_target of files in the folder of -o, if it is given: "a.csv b.svg". */
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
+/* SMOE_USAGE if the folder that is to be made or filled is a file. */
+int smoe_cmd_folder(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Refuses a run as the folder of -o, where files of the result would have names of its own files.
  */
 int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;

@@ -5,6 +5,7 @@
  * folder and renames it, between agreements of all.
  */
 #include "store/checkpoint.h"
+#include "base/file.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
 
@@ -271,17 +272,54 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
-/* Opens a file of a checkpoint. The step in its metadata must be that of the folder: a model and a
- * state of different steps are not a checkpoint. */
+/* The step in the metadata of a file must be that of its folder: a model and a state of different
+ * steps are not a checkpoint. */
+static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *err) {
+    uint64_t found = 0;
+    if (metadata_integer(file, "smoe.step", &found, err)) return -1;
+    if (found == step) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
+                     smoe_safetensors_path(file), found, step);
+}
+
 static int file_open(smoe_safetensors **file, const char *dir, uint64_t step, const char *name,
                      smoe_err *err) {
     SMOE_FREED char *path = smoe_checkpoints_file(dir, step, name);
-    uint64_t found = 0;
-    if (smoe_safetensors_open(file, path, err) || metadata_integer(*file, "smoe.step", &found, err))
-        return -1;
-    if (found == step) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
-                     smoe_safetensors_path(*file), found, step);
+    if (smoe_safetensors_open(file, path, err)) return -1;
+    return step_agrees(*file, step, err);
+}
+
+/* The files of a checkpoint, and which checksum in the state each has. */
+static const char *const own[][2] = {{"model.safetensors", "smoe.model_crc32"},
+                                     {"state.safetensors", "smoe.state_crc32"},
+                                     {SMOE_CHECKPOINT_AVERAGE, "smoe.ema_crc32"}};
+
+static const char *sum_key(const smoe_safetensors *file) {
+    const char *name = basename(smoe_safetensors_path(file));
+    for (size_t i = 0; i < SMOE_COUNT(own); i++)
+        if (!strcmp(name, own[i][0])) return own[i][1];
+    return NULL;
+}
+
+int smoe_checkpoint_check_step(const smoe_safetensors *file, smoe_err *err) {
+    SMOE_FREED char *folder = smoe_file_folder(smoe_safetensors_path(file));
+    SMOE_FREED char *real = realpath(folder, NULL); /* ckpt/latest is a link */
+    const char *name = real ? basename(real) : "";
+    if (!sum_key(file) || !smoe_checkpoint_named(name)) return 0;
+    return step_agrees(file, strtoull(strchr(name, '_') + 1, NULL, 10), err);
+}
+
+int smoe_checkpoint_check(const smoe_safetensors *file, smoe_err *err) {
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *state = NULL;
+    SMOE_FREED char *beside = smoe_file_beside(smoe_safetensors_path(file), "state.safetensors");
+    const char *key = sum_key(file);
+    uint64_t want = 0;
+    if (smoe_checkpoint_check_step(file, err)) return -1;
+    if (!key || smoe_safetensors_peek(&state, beside, NULL) ||
+        !smoe_safetensors_metadata(state, key))
+        return 0;
+    return metadata_integer(state, key, &want, err) || crc_agrees(file, state, key, want, err) ? -1
+                                                                                               : 0;
 }
 
 /* Checks slabs without values against a file, and fills others from it. */

@@ -11,6 +11,7 @@
 #include "comm/comm.h"
 #include "spec/spec.h"
 #include "store/checkpoints.h"
+#include "tensors/safetensors.h"
 
 typedef struct smoe_checkpoint { /* what state.safetensors holds beside the moments */
     uint64_t step; /* steps done; schedule, random streams and data position follow from it */
@@ -53,6 +54,14 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
  * and, if there is one, an older checkpoint that is intact. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
+
+/* Compares the step in the metadata of an opened file of a checkpoint with the name of its folder;
+ * other files, and those in folders of other names, agree. SMOE_DATA: it is of another step. */
+int smoe_checkpoint_check_step(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same, and its data is compared with the checksum that state.safetensors beside it has of it,
+ * where there is one: the checks of smoe_checkpoint_restore that need no model. */
+int smoe_checkpoint_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The state in ckpt/latest alone. 1: read; 0: there is no checkpoint yet; -1: SMOE_DATA, or
  * SMOE_RUNTIME. */

@@ -178,7 +178,10 @@ static int locate_look(const wanted *w, smoe_safetensors **file, char **path, sm
                          own ? "grids of this program are squares"
                              : "the file has no position embeddings");
     smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
-    return w->verify ? smoe_safetensors_verify(*file, err) : 0;
+    if (w->verify && smoe_safetensors_verify(*file, err)) return -1;
+    /* other programs, which write no step, may have changed the weights */
+    bool stepped = smoe_safetensors_metadata(*file, "smoe.step") != NULL;
+    return stepped ? smoe_checkpoint_check_step(*file, err) : 0;
 }
 
 /* A run in another process may delete the checkpoint after its link has been read and before its

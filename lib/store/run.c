@@ -27,7 +27,11 @@ struct smoe_run {
     uint64_t count;          /* records in it, as far as this process has written or kept them */
     smoe_digest *chain;      /* of its first `chained` bytes */
     off_t chained;
-    FILE *log;
+    FILE *log;   /* before smoe_run_begin in memory: */
+    char *noted; /* these lines, */
+    size_t noted_size;
+    json_t *env; /* and what is to be written then */
+    bool begun;
     int unlogged;         /* errno of the first line that could not be written; -1: it was told */
     bool events, resumed; /* train.tensorboard; and its file goes on behind another one, */
     uint64_t from;        /* from this step on */
@@ -271,12 +275,10 @@ static int spec_check(const smoe_run *run, const smoe_spec *spec, smoe_run_spec_
     return smoe_run_spec_check(run->dir, &old, spec, note, user, err);
 }
 
-static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
+static int resume(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     if (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err)) return -1;
     if (smoe_checkpoints_recover(run->dir, err) || smoe_checkpoints_check(run->dir, err)) return -1;
-    if (spec_check(run, spec, note_change, run, err) || spec_write(run, spec, err)) return -1;
-    if (smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err)) return -1;
-    return env_write(run, env, false, err);
+    return spec_check(run, spec, note_change, run, err);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -292,19 +294,32 @@ static int open_log(smoe_run *run, smoe_err *err) {
     return -1;
 }
 
-/* Claims the directory and makes or continues the run in it; *mine: it is new. */
+/* From here on the run is no longer what it was. */
+static int run_begin(smoe_run *run, smoe_err *err) {
+    SMOE_FREED char *manifest = in_run(run, SMOE_RUN_MANIFEST);
+    if (status_write(run, "running", err)) return -1;
+    run->begun = true;
+    return smoe_file_remove(manifest, err);
+}
+
+/* Claims the directory and makes the run in it, or looks whether it can be continued; *mine: it is
+ * new. */
 static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, json_t *env,
                      bool *mine, smoe_err *err) {
-    SMOE_FREED char *manifest = in_run(run, SMOE_RUN_MANIFEST);
     bool fresh, made;
     if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) return -1;
     *mine = made;
     if (files_check(run, err)) return -1;
     if (fresh && (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err) || populate(run, spec, env, err)))
         return -1;
-    if (open_log(run, err) || (!fresh && resume(run, spec, env, err))) return -1;
-    if (status_write(run, "running", err) || smoe_file_remove(manifest, err)) return -1;
     run->events = spec->train.tensorboard;
+    if (!fresh) {
+        run->log = smoe_alloc_stream(&run->noted, &run->noted_size);
+        run->env = json_incref(env);
+        if (resume(run, spec, err)) return -1;
+    } else if (open_log(run, err) || run_begin(run, err)) {
+        return -1;
+    }
     smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
     return 0;
 }
@@ -329,6 +344,18 @@ int smoe_run_check_resume(const char *dir, const smoe_spec *spec, smoe_err *err)
     return fresh ? 0 : spec_check(&run, spec, NULL, NULL, err);
 }
 
+int smoe_run_begin(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    if (run->begun) return 0;
+    fclose(run->log);
+    run->log = NULL;
+    if (spec_write(run, spec, err) ||
+        smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err) ||
+        env_write(run, run->env, false, err) || open_log(run, err))
+        return -1;
+    fputs(run->noted, run->log);
+    return run_begin(run, err);
+}
+
 int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *given, smoe_err *err) {
     json_auto_t *env = given ? given : json_object();
@@ -344,6 +371,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
 
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     if (!run) return 0;
+    if (!run->begun) status = NULL;
     int failed = status ? status_write(run, status, err) : 0;
     if (status && run->log) smoe_run_log(run, "%s", status);
     if (run->log) fclose(run->log);
@@ -352,6 +380,8 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     if (status && !failed && !strcmp(status, "done")) failed = smoe_run_manifest(run->dir, err);
     if (run->fd >= 0) close(run->fd);
     smoe_digest_free(run->chain);
+    json_decref(run->env);
+    free(run->noted);
     free(run->records);
     free(run);
     return failed;

@@ -35,6 +35,12 @@ int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smo
 /* For a dry run: fails where smoe_run_open would refuse to resume the run with this spec. */
 int smoe_run_check_resume(const char *dir, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 
+/* After RESUME, when checkpoint and records have been restored and nothing is left that could
+ * refuse the run: writes its spec, env.json, the log so far and STATUS running, and removes
+ * MANIFEST.sha256. A run that is closed before keeps all of them as they were. Otherwise it does
+ * nothing. */
+int smoe_run_begin(smoe_run *run, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Whether a process writes the run now, as far as its lock shows. */
 bool smoe_run_is_written(const char *dir);
 
@@ -81,8 +87,9 @@ void smoe_run_log_line(smoe_run *run, char *fresh);
 /* Whether a line could not be written, and err why; told once. */
 bool smoe_run_log_lost(smoe_run *run, smoe_err *err);
 
-/* Sets STATUS to done, failed or stopped (NULL: unchanged), writes metrics.csv and, of a run
- * that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in any case. */
+/* Sets STATUS to done, failed or stopped (NULL, or before smoe_run_begin: unchanged), writes
+ * metrics.csv and, of a run that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in
+ * any case. */
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */

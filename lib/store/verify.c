@@ -53,7 +53,7 @@ static void verify_array(smoe_verifier *v, const char *path) {
 void smoe_verify_file(smoe_verifier *v, const char *path) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_err err = {0};
-    if (smoe_safetensors_open(&file, path, &err)) {
+    if (smoe_safetensors_open(&file, path, &err) || smoe_checkpoint_check(file, &err)) {
         smoe_verify_blame(v, path, &err);
         return;
     }
@@ -173,15 +173,20 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     }
 }
 
+/* Files with checks of their own have a line already, unless they differ from the list. */
+static bool checked_elsewhere(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && smoe_text_has_word(".safetensors .jsonl .npy", ' ', dot);
+}
+
 /* A file of MANIFEST.sha256: what is wrong with it, or NULL. */
-static const char *compare_sum(const char *path, const char *sum, bool whole) {
+static const char *compare_sum(const char *path, const char *sum) {
     char hex[SMOE_SUM_SIZE];
     struct stat there;
     if (lstat(path, &there))
         return errno == ENOENT ? "is in " SMOE_RUN_MANIFEST ", and no longer there"
                                : strerror(errno);
     if (!S_ISREG(there.st_mode)) return "is not a regular file";
-    if (!whole) return NULL;
     if (!SHA256File(path, hex)) return strerror(errno);
     return strncmp(hex, sum, SMOE_SUM_SIZE - 1) ? "changed since the run ended" : NULL;
 }
@@ -196,15 +201,12 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
     }
     const char *name = line + digits + 2;
     SMOE_FREED char *path = smoe_text_format("%s/%s", dir, name);
-    /* Files with checks of their own only have to exist. */
-    const char *dot = strrchr(name, '.');
-    bool whole = !dot || !smoe_text_has_word(".safetensors .jsonl .npy", ' ', dot);
     smoe_err err;
-    const char *wrong = compare_sum(path, line, whole);
+    const char *wrong = compare_sum(path, line);
     if (wrong && v->repair && !strcmp(name, SMOE_RUN_CSV) && !smoe_run_csv(dir, &err) &&
-        !compare_sum(path, line, whole))
+        !compare_sum(path, line))
         smoe_verify_say(v, path, true, "computed again");
-    else if (wrong || whole)
+    else if (wrong || !checked_elsewhere(name))
         smoe_verify_say(v, path, !wrong, "%s", wrong ? wrong : "unchanged");
 }
 

@@ -304,6 +304,8 @@ static int trainer_start(trainer *t, smoe_err *err) {
     int restored = resume ? trainer_restore(t, err) : 0;
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
+    status = t->chief ? smoe_run_begin(t->run, t->spec, err) : 0;
+    if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
     if (restored > 0 && t->chief) say_kernels(t);
     if (!restored) {
         smoe_params_init(t->params, t->spec->seed);
@@ -391,6 +393,17 @@ static int evaluate_average(trainer *t, size_t B, json_t *r, smoe_err *err) {
     return 0;
 }
 
+/* Says when an evaluation failed, and what may help. */
+static int evaluation_failed(const trainer *t, smoe_err *err) {
+    smoe_err failed = *err;
+    if (failed.code != SMOE_NONFINITE) return -1;
+    return smoe_fail(err, failed.code,
+                     "step %" PRIu64 ": evaluation of split '%s': %s; a lower train.optimizer.lr "
+                     "or train.optimizer.clip may help; %s",
+                     t->state.step, t->spec->eval.split, failed.text,
+                     smoe_checkpoint_left(t->options->dir));
+}
+
 static int trainer_evaluate(trainer *t, smoe_err *err) {
     size_t B = smoe_moe_eval_batch(t->spec, t->step.images);
     const smoe_eval *eval = &t->result->test;
@@ -406,7 +419,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
     smoe_model_serve(t->model); /* other processes may have the experts of these images */
     if (status) {
         json_decref(r);
-        return -1;
+        return evaluation_failed(t, err);
     }
     t->state.tested = t->tested;
     t->state.fewshot = t->shown;

@@ -75,6 +75,7 @@ status 3 smoe inspect run -q >out 2>err
 grep -q 'metrics.jsonl:[0-9]*: the byte after this record is not a newline$' err || fail "$(cat err)"
 # Records of an older version have no checksums; a resume continues with checksums that include those records.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
+rm run/MANIFEST.sha256
 status 0 smoe verify run >out
 grep -q 'metrics.jsonl: [0-9]* records, not verified' out || fail "$(cat out)"
 status 0 smoe train --resume run -q train.steps=16 >/dev/null
@@ -82,6 +83,33 @@ status 0 smoe verify run >out
 grep -q 'metrics.jsonl: [0-9]* records, the first of them without checksums$' out || fail "$(cat out)"
 sed -i '2s/"train.loss":/&1/' run/metrics.jsonl
 status 3 smoe verify -q run >out 2>&1
+
+# Files of another step, and others than the state knows: each is intact, and together they are no checkpoint.
+status 0 smoe train tiny.yaml -q train.steps=8 -o mixed >/dev/null
+for name in model state; do
+    cp -r mixed other && cp other/ckpt/step_00000004/$name.safetensors other/ckpt/step_00000008/
+    status 3 smoe verify -q other >out 2>&1
+    grep -qx "BAD  other/ckpt/step_00000008/$name.safetensors: is of step 4, not of step 8" out || fail "$name of another step: $(cat out)"
+    grep -qx "BAD  other/ckpt/step_00000008/$name.safetensors: changed since the run ended" out || fail "$name is not compared with the list: $(cat out)"
+    for command in "eval other" "inspect other" "eval other/ckpt/latest" "eval other/ckpt/latest/model.safetensors"; do
+        [ $name = model ] || break
+        status 3 smoe $command -q >out 2>err
+        grep -q 'is of step 4, not of step 8$' err || fail "$command: $(cat err)"
+    done
+    rm -r other
+done
+cp -r mixed other && status 0 smoe convert mixed bf16.safetensors --type bf16 -q >/dev/null && cp bf16.safetensors other/ckpt/latest/model.safetensors
+status 3 smoe verify -q other >out 2>&1
+grep -q '^BAD  other/ckpt/step_00000008/model.safetensors: its data is not what was saved' out || fail "other weights: $(cat out)"
+rm -r other
+status 2 smoe convert mixed mixed/ckpt/latest/model.safetensors -f --type bf16 2>err
+grep -q 'model.safetensors is among the checkpoints of the run .*/mixed, whose files belong together; give a name outside its ckpt/$' err || fail "$(cat err)"
+# A resume that is refused changes nothing.
+flip mixed/ckpt/latest/state.safetensors 5000
+cp -r mixed before
+status 3 smoe train --resume mixed train.steps=12 train.keep=1 -q 2>err
+diff -r before mixed || fail "a refused resume changed the run"
+rm -r mixed before
 
 # A lost spec is restored from the checkpoint; links are not followed; leftover files are removed.
 status 0 smoe train tiny.yaml -q train.steps=8 -o lost >/dev/null

@@ -112,7 +112,9 @@ static void test_full_disk(void **state) {
 static void child_writes(run_folder *r, smoe_run_mode mode, uint64_t step) {
     smoe_run *run;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails first */
-    if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err)) _exit(1);
+    if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err) ||
+        smoe_run_begin(run, &r->spec, &r->err))
+        _exit(1);
     for (step++;; step++) {
         if (run_folder_record(run, (int)step, 0.5, &r->err)) _exit(2);
         if (run_folder_checkpoint(r, run, step, step % 3 ? step : 0, 2)) _exit(3);

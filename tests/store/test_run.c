@@ -359,7 +359,8 @@ static void resume_with(run_folder *r, const char *key, const char *type) {
     }
     tried[number] = true;
     if (listed(key, may) || !strncmp(key, "eval.", 5)) {
-        if (smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err))
+        if (smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err) ||
+            smoe_run_begin(run, &r->spec, &r->err))
             fail_msg("%s: %s", key, r->err.text);
         run_folder_closed(r, run, "stopped");
     } else {
@@ -408,6 +409,7 @@ static void test_resume_keeps_the_earlier_env(void **state) {
         smoe_run_mode mode = i ? SMOE_RUN_RESUME : SMOE_RUN_NEW;
         json_t *env = json_pack("{s:i}", "threads", i);
         assert_int_equal(smoe_run_open(&run, r->run, mode, &r->spec, env, &r->err), 0);
+        assert_int_equal(smoe_run_begin(run, &r->spec, &r->err), 0);
         run_folder_closed(r, run, "stopped");
     }
     char *text = run_folder_read(r, "env.json");

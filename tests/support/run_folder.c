@@ -75,7 +75,9 @@ void run_folder_assert_file(const run_folder *r, const char *name, const char *w
 
 smoe_run *run_folder_opened(run_folder *r, smoe_run_mode mode) {
     smoe_run *run;
-    if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err)) fail_msg("%s", r->err.text);
+    if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err) ||
+        smoe_run_begin(run, &r->spec, &r->err))
+        fail_msg("%s", r->err.text);
     return run;
 }
 
