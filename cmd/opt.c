@@ -27,6 +27,7 @@ enum { OPTIONS = SMOE_OPTIONS, CODE = 256 };
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {
     if (option->scope == SMOE_OPT_ALL) return true;
     if (!command) return option->scope == SMOE_OPT_PROGRAM;
+    if (smoe_text_has_word(option->except, ' ', command->name)) return false;
     /* help and version use neither a spec nor a model, so most options would have no meaning for
      * them */
     bool itself = !strcmp(command->name, "help") || !strcmp(command->name, "version");
@@ -58,7 +59,8 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
             if (strcmp(entry->name, name)) continue;
             smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
                       name,
-                      entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
+                      entry->except                      ? "COMMAND, with most other commands"
+                      : entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
                       : entry->scope == SMOE_OPT_PROGRAM ? "itself"
                                                          : entry->commands);
             return hint(command, err);

@@ -50,6 +50,7 @@ typedef struct smoe_option {
     const char *preset;   /* NULL: none */
     enum { SMOE_OPT_LISTED, SMOE_OPT_COMMANDS, SMOE_OPT_PROGRAM, SMOE_OPT_ALL } scope;
     const char *commands; /* those listed, or NULL */
+    const char *except;   /* with SMOE_OPT_COMMANDS: commands without it, or NULL */
     const char *help;
     struct {
         const char *commands, *help;
