@@ -149,6 +149,7 @@ typedef struct opened {
     bool lying;      /* its members are read in place (smoe_walk_tar) */
     size_t most;     /* bytes of a member, by the size of the archive */
     locale_t before; /* 0: there is no UTF-8 locale, so the old one is in force */
+    size_t filled;   /* bytes of the block that was read last */
     uint8_t block[BLOCK];
 } opened;
 
@@ -209,6 +210,7 @@ static la_ssize_t read_block(struct archive *a, void *user, const void **block) 
                            : pread(o->file, o->block, left < BLOCK ? left : BLOCK, (off_t)o->at);
     if (o->gzip) (void)gzerror(o->gzip, &code);
     if (n >= 0 && !o->gzip) o->at += (uint64_t)n;
+    o->filled = n > 0 ? (size_t)n : 0;
     if (code == Z_OK || (n >= 0 && !o->gzip)) return n;
     o->unread = true;
     archive_set_error(a, code == Z_MEM_ERROR ? ENOMEM : errno, "%s",
@@ -235,13 +237,29 @@ static la_int64_t seek_to(struct archive *a, void *user, la_int64_t n, int whenc
     return (la_int64_t)(o->at = (uint64_t)n);
 }
 
-/* Reads to the end of the file, because the checksum also covers what follows the last member. */
-static int inflate_rest(opened *o, smoe_err *err) {
+static bool all_zero(const uint8_t *bytes, size_t size) {
+    return !size || (!*bytes && !memcmp(bytes, bytes + 1, size - 1));
+}
+
+/* Reads what follows the end of a tar: zeros, or the members of another one would be left out. To
+ * the end of the file, because a checksum of gzip covers it too. */
+static int read_rest(opened *o, smoe_err *err) {
     const void *block;
-    la_ssize_t n = 0;
-    while (o->gzip && (n = read_block(o->archive, o, &block)) > 0)
-        ;
-    return n < 0 ? archive_failed(o, NULL, err) : 0;
+    la_ssize_t n;
+    uint64_t used = (uint64_t)archive_filter_bytes(o->archive, -1);
+    size_t ahead = o->gzip ? (size_t)gztell(o->gzip) - used : 0;
+    if (ahead > o->filled) ahead = o->filled;
+    bool zero = all_zero(o->block + o->filled - ahead, ahead);
+    if (!o->gzip) o->at = o->begin + used;
+    while ((n = read_block(o->archive, o, &block)) > 0) zero &= all_zero(block, (size_t)n);
+    if (n < 0) return archive_failed(o, NULL, err);
+    if (zero) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: the tar ends at byte %llu%s, and more follows: archives that were joined "
+                     "by cat? `tar --concatenate --file=A.tar B.tar` joins them%s",
+                     o->path, (unsigned long long)(o->begin + used),
+                     o->gzip ? " of what is unpacked" : "",
+                     o->gzip ? " before they are compressed" : "");
 }
 
 /* The end of the part of a zip that libarchive needs. It looks for the record at the end of the
@@ -403,7 +421,7 @@ static int walk_archive(opened *o, uint64_t size, const smoe_visitor *to, smoe_e
         else
             status = visit_entry(o, entry, &member, to, err);
     }
-    if (!status) status = inflate_rest(o, err);
+    if (!status && o->archive && !o->zip) status = read_rest(o, err);
     archive_close(o);
     return status;
 }

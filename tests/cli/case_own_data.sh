@@ -140,6 +140,16 @@ smoe data cut.tar >out 2>&1
 grep -q '^remark  train, test: .*cut.tar: no empty blocks at the end of the tar: ' out || fail "a tar without its end: $(cat out)"
 smoe data accents.tar >out 2>&1
 grep -q 'empty blocks' out && fail "a whole tar: $(cat out)"
+# joined by cat, the second archive would be left out, plain or compressed, with tars that gzip joins as well
+gzip -k accents.tar && cat accents.tar accents.tar >twice.tar && cat accents.tar.gz accents.tar.gz >twice.tar.gz
+for joined in twice.tar twice.tar.gz; do
+    for command in verify data; do
+        status 3 smoe $command $joined >out 2>&1
+        grep -q 'the tar ends at byte [0-9]*.*, and more follows: .*tar --concatenate --file=A.tar B.tar' out && ! grep -q 'read to the end' out ||
+            fail "$command of joined archives: $(cat out)"
+    done
+done
+status 0 smoe verify accents.tar.gz >out
 # and with one in lists of images and tables of labels
 printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.names
 status 0 smoe data accents data.exclude=composed.names >out 2>err
