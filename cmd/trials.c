@@ -264,16 +264,25 @@ typedef struct power {
     size_t differences;
     smoe_result *result;
     smoe_frame *table;
+    size_t alike; /* contrasts without any variance */
 } power;
+
+/* Whether every seed and every image has the same outcome: that says nothing of the variance. */
+static bool nothing_differs(const smoe_paired *p) {
+    return !(p->seeds_var > 0) && !(p->images && p->images_var > 0);
+}
 
 /* The number of seeds, or why no number of seeds is enough. */
 static void trials_add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
                              double chance, const char *key, const char *heading) {
-    size_t n = smoe_power_seeds(p, difference, chance);
+    bool unknown = nothing_differs(p);
+    size_t n = unknown ? 0 : smoe_power_seeds(p, difference, chance);
     smoe_paired alone = *p; /* as if there were infinitely many images */
     char text[32];
     alone.images_var = 0;
-    if (n)
+    if (unknown)
+        snprintf(text, sizeof text, "unknown");
+    else if (n)
         snprintf(text, sizeof text, "%zu", n);
     else if (smoe_power_seeds(&alone, difference, chance))
         snprintf(text, sizeof text, "more images");
@@ -287,6 +296,10 @@ static void trials_add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, 
 static void add_contrast(power *w, const char *name, const char *measure, const smoe_paired *p) {
     if (p->n < 2) return;
     double seed = sqrt(p->seeds_var * (double)p->n), images = sqrt(p->images_var);
+    if (nothing_differs(p)) {
+        seed = images = NAN;
+        w->alike++;
+    }
     smoe_result *part = smoe_result_part(w->result, "");
     smoe_result_facts(part, {"contrast", .text = name}, {"measure", .text = measure},
                       {"n", .number = p->n}, {"images", .number = p->images},
@@ -355,6 +368,10 @@ int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options, smoe_err *
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no contrast has two seeds yet, so the variance is unknown",
                          sweep->dir);
+    if (w.alike)
+        smoe_result_line(&result, NULL,
+                         "%zu contrast%s: no outcome differs, so the variance is unknown", w.alike,
+                         SMOE_S(w.alike));
     return smoe_cmd_emit(&result, options, err);
 }
 
