@@ -1,8 +1,11 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
 #include "api/model.h"
+#include "base/shell.h"
 #include "data/scan.h"
 #include "vit/model.h"
+
+#include <sys/stat.h>
 
 enum { TOP = 5 };
 
@@ -49,10 +52,33 @@ static int by_logit(const void *a, const void *b, void *logits) {
     return x == y ? (i > k) - (i < k) : (x < y) - (x > y);
 }
 
+/* What is no file that can be read as an image, with what to do. */
+static int check_readable(const char *path, smoe_err *err) {
+    struct stat there;
+    bool missing = stat(path, &there) != 0;
+    if (!strcmp(path, "-"))
+        return smoe_fail(err, SMOE_DATA,
+                         "-: standard input is not read; write the image to a file and give its "
+                         "name (./- is a file of this name)");
+    if (missing && strstr(path, "://")) {
+        SMOE_FREED char *word = smoe_shell_word(path);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: an address and not a file; download the image (curl -LO %s) and give "
+                         "the name of the file",
+                         path, word);
+    }
+    if (missing || S_ISREG(there.st_mode)) return 0;
+    if (S_ISDIR(there.st_mode))
+        return smoe_fail(err, SMOE_DATA, "%s is a folder; give its images, as %s/*", path, path);
+    return smoe_fail(err, SMOE_DATA,
+                     "%s is a pipe or a device and not a file; write the image to a file and give "
+                     "its name",
+                     path);
+}
+
 static int predict_one(predictor *x, const char *path, smoe_err *err) {
     size_t N = smoe_model_classes(x->model);
-    if (smoe_file_is_folder(path))
-        return smoe_fail(err, SMOE_DATA, "%s is a folder; give its images, as %s/*", path, path);
+    if (check_readable(path, err)) return -1;
     if (smoe_pixels_read(x->pixels, x->model, path, err)) return -1;
     if (smoe_model_predict(x->model, x->logits, x->pixels, 1, err)) return -1;
     for (size_t c = 0; c < N; c++)

@@ -406,6 +406,9 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
                              front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,
                              smoe_metrics[SMOE_METRIC_PRECISION].column, known);
     }
+    if (!strcmp(figure->x, figure->y))
+        return smoe_fail(err, SMOE_USAGE, "--front %s: X and Y are the same column; name two",
+                         front);
     return 0;
 }
 
@@ -499,6 +502,7 @@ static int sweep_open_spec(smoe_sweep *sweep, const char *arg, const smoe_option
     SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
                                         : smoe_text_format("runs/%s-%s", sweep->name,
                                                            sweep->run ? "evaluate" : suffix);
+    if (smoe_cmd_folder(dir, err)) return -1;
     /* A folder that is there takes over only a reference that somebody named. */
     bool there = smoe_file_holds(dir, "cells.jsonl");
     if ((options->resume || options->extend) && smoe_sweep_match(sweep, dir, options->extend, err))

@@ -506,7 +506,7 @@ static int train_together(const smoe_options *options, smoe_err *err) {
     if (!job.dir)
         job.dir = smoe_text_format("runs/%s-%llu%s", spec.name, (unsigned long long)spec.seed,
                                    options->find_lr ? "-find-lr" : "");
-    if (check_resumed(&job, err)) return -1;
+    if (check_resumed(&job, err) || smoe_cmd_folder(job.dir, err)) return -1;
     if (options->dry_run && job.mode == SMOE_RUN_RESUME &&
         smoe_run_check_resume(job.dir, &spec, err))
         return -1;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "store/curves.h"
+#include "store/run_files.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,8 @@ enum { COLOURS = 12, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12, SMOOTH = 20 };
 
 typedef struct watch_job {
     smoe_follow of;
+    char *const *dir; /* as they were given */
+    size_t dirs;
     bool live, colour, braille, keys;
     bool help, log, smooth; /* pressed: what is shown */
 } watch_job;
@@ -194,6 +197,21 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room
                     .none = ""});
 }
 
+/* Cells of sweeps of which only the outcomes are there, as smoe sweep --pack keeps them. */
+static size_t packed_cells(const watch_job *job) {
+    size_t cells = 0;
+    for (size_t i = 0; i < job->dirs; i++) {
+        SMOE_FREED char **names =
+            smoe_file_holds(job->dir[i], "cells.jsonl") ? smoe_file_names(job->dir[i]) : NULL;
+        for (char **name = names; name && *name; name++) {
+            SMOE_FREED char *cell = smoe_text_format("%s/%s", job->dir[i], *name);
+            cells += smoe_file_holds(cell, SMOE_RUN_OUTCOMES) &&
+                     !smoe_file_holds(cell, "metrics.jsonl");
+        }
+    }
+    return cells;
+}
+
 /* The runs as a table. Those that go on come first, where not all have room. */
 static void watch_add_runs(smoe_result *result, const watch_job *job, size_t columns) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
@@ -208,7 +226,15 @@ static void watch_add_runs(smoe_result *result, const watch_job *job, size_t col
             watch_add_run(table, &job->of.run[i], room);
             shown++;
         }
-    if (!job->of.runs) smoe_result_line(result, NULL, "no run has begun");
+    size_t packed = job->of.runs ? 0 : packed_cells(job);
+    if (packed)
+        smoe_result_line(result, NULL,
+                         "%zu cell%s finished, and packed without %s; smoe sweep --status shows "
+                         "the results",
+                         packed, packed == 1 ? " is" : "s are",
+                         packed == 1 ? "its run" : "their runs");
+    else if (!job->of.runs)
+        smoe_result_line(result, NULL, "no run has begun");
     if (shown < job->of.runs)
         smoe_result_line(result, NULL, "... and %zu more runs", job->of.runs - shown);
 }
@@ -297,7 +323,9 @@ static void pause_for_key(watch_job *job) {
 }
 
 int cmd_watch(const smoe_options *options, smoe_err *err) {
-    watch_job job = {.colour = smoe_cmd_color(options, stdout), .braille = has_utf8()};
+    watch_job job = {.dir = options->arg, .dirs = options->args};
+    job.colour = smoe_cmd_color(options, stdout);
+    job.braille = has_utf8();
     job.live = !options->once && !options->json && smoe_cmd_screen(stdout).redraws;
     struct termios before;
     const bool taken = job.keys = job.live && take_keys(&before);

@@ -70,6 +70,8 @@ grep -qE '^ok   unpacked/[^/]*: packed: the outcomes of its images, without the 
 cp -r unpacked lost && printf x | dd of="$(ls -d lost/0*/outcomes.npy | head -n 1)" bs=1 seek=130 conv=notrunc 2>/dev/null
 status 3 smoe verify lost >out 2>&1
 grep -q '^BAD  lost/0' out || fail "a damaged outcome: $(cat out)"
+status 0 smoe watch unpacked --once >out
+grep -qE '^[0-9]+ cells are finished, and packed without their runs; smoe sweep --status shows the results$' out || fail "$(cat out)"
 status 0 smoe sweep --status unpacked >out
 [ "$(grep -c ' done  4 of 4 ' out)" -eq 12 ] || fail "$(cat out)"
 status 0 smoe sweep --resume unpacked -q >out

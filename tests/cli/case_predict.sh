@@ -30,6 +30,12 @@ cmp out.3 again || fail "an image beside damaged ones: $(cat again)"
 [ "$(cut -d: -f 1,2 err | tr '\n' ' ')" = "smoe predict: nothing.png smoe predict: tiny.yaml " ] || fail "$(cat err)"
 status 3 smoe predict alone.safetensors seen/overlays 2>err
 grep -qx 'smoe predict: seen/overlays is a folder; give its images, as seen/overlays/\*' err || fail "a folder: $(cat err)"
+status 3 smoe predict alone.safetensors - <"$picture" 2>err
+grep -q '^smoe predict: -: standard input is not read; write the image to a file' err || fail "standard input: $(cat err)"
+cat "$picture" | smoe predict alone.safetensors /dev/stdin 2>err && fail "a pipe was read"
+grep -q '^smoe predict: /dev/stdin is a pipe or a device and not a file; write the image to a file' err || fail "a pipe: $(cat err)"
+status 3 smoe predict alone.safetensors https://example.org/cat.png 2>err
+grep -q 'https://example.org/cat.png: an address and not a file; download the image' err || fail "an address: $(cat err)"
 head -c 40 "$picture" >half.png
 status 3 smoe predict alone.safetensors half.png 2>err
 grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"
