@@ -205,8 +205,8 @@ static size_t packed_cells(const watch_job *job) {
             smoe_file_holds(job->dir[i], "cells.jsonl") ? smoe_file_names(job->dir[i]) : NULL;
         for (char **name = names; name && *name; name++) {
             SMOE_FREED char *cell = smoe_text_format("%s/%s", job->dir[i], *name);
-            cells += smoe_file_holds(cell, SMOE_RUN_OUTCOMES) &&
-                     !smoe_file_holds(cell, "metrics.jsonl");
+            cells +=
+                smoe_file_holds(cell, SMOE_RUN_OUTCOMES) && !smoe_file_holds(cell, "metrics.jsonl");
         }
     }
     return cells;

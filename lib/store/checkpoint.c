@@ -303,8 +303,8 @@ static const char *sum_key(const smoe_safetensors *file) {
 
 int smoe_checkpoint_check_step(const smoe_safetensors *file, smoe_err *err) {
     SMOE_FREED char *folder = smoe_file_folder(smoe_safetensors_path(file));
-    SMOE_FREED char *real = realpath(folder, NULL); /* ckpt/latest is a link */
-    const char *name = real ? basename(real) : "";
+    SMOE_FREED char *path = realpath(folder, NULL); /* ckpt/latest is a link */
+    const char *name = path ? basename(path) : "";
     if (!sum_key(file) || !smoe_checkpoint_named(name)) return 0;
     return step_agrees(file, strtoull(strchr(name, '_') + 1, NULL, 10), err);
 }
