@@ -302,19 +302,15 @@ int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
 }
 
-static char *made; /* the folder of -o, where it was not there before */
-
-static void leave_folder(void) {
-    rmdir(made); /* one with files stays */
-    free(made);
-}
-
 int smoe_cmd_hold(const smoe_options *options, smoe_err *err) {
     const char *out = options->out;
     if (!out || (options->comm && options->comm->rank)) return 0;
     bool missing = smoe_file_is_absent(out);
     if (smoe_cmd_writable(out, true, err) || smoe_file_make_folder(out, err)) return -1;
-    if (missing && (made = smoe_alloc_text(out))) atexit(leave_folder);
+    if (missing) {
+        smoe_file_drop_empty(options->out);
+        atexit(smoe_file_drop);
+    }
     int fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* open until the process ends */
     if (fd < 0 || !smoe_file_lock(fd)) return 0;
     close(fd);

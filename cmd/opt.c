@@ -59,7 +59,8 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
             if (strcmp(entry->name, name)) continue;
             smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
                       name,
-                      entry->except                       ? "COMMAND, with most other commands"
+                      command && smoe_text_has_word(entry->except, ' ', command->name)
+                          ? "COMMAND, with most other commands"
                       : entry->scope == SMOE_OPT_COMMANDS ? "COMMAND, after the command"
                       : entry->scope == SMOE_OPT_PROGRAM  ? "itself"
                                                           : entry->commands);

@@ -98,14 +98,15 @@ static struct {
     char path[PATH_MAX];
 } unfinished[8];
 
-static void file_begin(smoe_file *file) {
+/* The number of the entry that has the path now, from 1; 0: none is free. */
+static size_t file_begin(const char *path) {
     for (size_t i = 0; i < SMOE_COUNT(unfinished); i++) {
         bool free_entry = false;
         if (!atomic_compare_exchange_strong(&unfinished[i].taken, &free_entry, true)) continue;
-        snprintf(unfinished[i].path, PATH_MAX, "%s", file->temporary);
-        file->entry = i + 1;
-        return;
+        snprintf(unfinished[i].path, PATH_MAX, "%s", path);
+        return i + 1;
     }
+    return 0;
 }
 
 /* Whole, removed, or not made at all. */
@@ -122,6 +123,12 @@ static void file_end(smoe_file *file) {
 void smoe_file_drop(void) {
     for (size_t i = 0; i < SMOE_COUNT(unfinished); i++)
         if (*unfinished[i].path) unlink(unfinished[i].path);
+    for (size_t i = 0; i < SMOE_COUNT(unfinished); i++)
+        if (*unfinished[i].path) rmdir(unfinished[i].path);
+}
+
+void smoe_file_drop_empty(const char *folder) {
+    (void)file_begin(folder);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -136,7 +143,7 @@ int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
         for (int try = 0; try < TRIES; try++) {
             file_end(file);
             file->temporary = smoe_file_temporary(path, try);
-            file_begin(file);
+            file->entry = file_begin(file->temporary);
             file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
             if (file->fd >= 0 || errno != EEXIST) break;
         }

@@ -39,6 +39,9 @@ void smoe_file_abandon(smoe_file *file);
  * the process: only calls that are safe there. */
 void smoe_file_drop(void);
 
+/* smoe_file_drop removes this folder too, if it is empty then. */
+void smoe_file_drop_empty(const char *folder);
+
 /* All three steps in one. */
 int smoe_file_write(const char *path, const void *bytes, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;

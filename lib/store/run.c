@@ -352,7 +352,7 @@ int smoe_run_begin(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
         smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err) ||
         env_write(run, run->env, false, err) || open_log(run, err))
         return -1;
-    fputs(run->noted, run->log);
+    if (fputs(run->noted, run->log) < 0 || fflush(run->log)) run->unlogged = errno;
     return run_begin(run, err);
 }
 

@@ -149,6 +149,8 @@ for joined in twice.tar twice.tar.gz; do
             fail "$command of joined archives: $(cat out)"
     done
 done
+cp accents.tar both.tar && tar --concatenate --file=both.tar accents.tar
+status 0 smoe verify both.tar >out
 status 0 smoe verify accents.tar.gz >out
 # and with one in lists of images and tables of labels
 printf 'test/caf\303\251/3.png\ntrain/caf\303\251/3.png\n' >composed.names

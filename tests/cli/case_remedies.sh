@@ -110,6 +110,7 @@ smoe %s SPEC.yaml%s -o %s                   below
 smoe data %s --suggest                      case_data
 smoe verify %s --repair                     case_verify
 gunzip -k %s                                above
+tar --concatenate --file=A.tar B.tar        case_own_data
 smoe watch --once %s                        above
 smoe watch                                  only in a build without libmicrohttpd; case_terminal
 man smoe                                    case_man: the pages

@@ -256,7 +256,10 @@ static void the_same_trial_twice_is_refused(void **state) {
                      -1);
     assert_string_equal(
         err.text,
-        "train.steps=10 seed=0 and train.steps=1e1 seed=00 are the same: a value is given twice");
+        "train.steps=10 seed=0: t:2:33: train.steps: 10 and 1e1 are the same value; write both "
+        "alike\n"
+        "train.steps=1e1 seed=00: t:2:33: train.steps: 10 and 1e1 are the same value; write both "
+        "alike");
     smoe_sweep_free(&sweep);
 }
 
