@@ -215,7 +215,7 @@ void smoe_heading_files(const smoe_options *options, const char *folder, const c
 /* Prints the lines on stderr, unless --quiet or --json, and frees them. */
 void smoe_heading_print(smoe_result *lines, const smoe_options *options);
 
-/* ---- the provenance of a page: the command that made it, and the runs that it shows ----------- */
+/* ---- the provenance of a page: the command that made it, and the runs it shows --------------- */
 
 typedef struct smoe_origin {
     smoe_report_fact *fact; /* [count]; terms and texts are owned */

@@ -24,7 +24,8 @@ static const char *help_of(const smoe_option *entry, const smoe_command *command
     return entry->help;
 }
 
-/* Text that begins at column `at` and goes on there, broken between words where the terminal ends. */
+/* Text that begins at column `at` and goes on there, broken between words at the end of the
+ * terminal. */
 static void help_wrap(FILE *out, const char *text, size_t at) {
     const smoe_paper paper = {.columns = smoe_cmd_screen(out).columns};
     smoe_paper_wrap(out, text, at, &paper);

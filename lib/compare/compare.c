@@ -57,7 +57,7 @@ int smoe_compare_check(const smoe_combinations tables[2], const char *text, cons
                          s.item[i].key, known);
     }
     for (size_t t = 0; t < 2; t++) {
-        /* whether some combination has another one with the settings that it does not have itself */
+        /* whether some combination has another one with the settings that it lacks itself */
         const smoe_combinations *r = &tables[t];
         SMOE_FREED const char **wanted = smoe_combinations_wanted(r, &s);
         bool has = !named[t];

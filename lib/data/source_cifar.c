@@ -73,17 +73,18 @@ static int unpickle(smoe_binary *file, bool hundred, smoe_err *err) {
     size_t images = bytes / PIXELS;
     if (!pixels || !images || bytes % PIXELS)
         return smoe_fail(err, SMOE_DATA, "a pickle without an array data of bytes [images, 3072]");
-    SMOE_FREED uint8_t *out = malloc(images * record);
+    uint8_t *out = malloc(images * record);
     if (!out) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
     for (size_t i = 0; i < images; i++)
         memcpy(out + i * record + header, pixels + i * PIXELS, PIXELS);
     if (take_labels(out, images, record, pickle, hundred ? "coarse_labels" : "labels", err) ||
-        (hundred && take_labels(out + 1, images, record, pickle, "fine_labels", err)))
+        (hundred && take_labels(out + 1, images, record, pickle, "fine_labels", err))) {
+        free(out);
         return -1;
+    }
     free(file->bytes);
     file->bytes = out;
     file->size = images * record;
-    out = NULL; /* it is the file's */
     return 0;
 }
 

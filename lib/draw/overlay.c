@@ -438,7 +438,7 @@ int smoe_overlays_remove(const char *folder, smoe_err *err) {
     return status;
 }
 
-/* ---- PNG files, by libpng's simplified interface ---------------------------------------------- */
+/* ---- PNG files, by libpng's simplified interface --------------------------------------------- */
 
 int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe_err *err) {
     png_image png;

@@ -307,7 +307,7 @@ int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
     return 0;
 }
 
-/* ---- overlays of a few images as pictures of a run's events ----------------------------------- */
+/* ---- overlays of a few images as pictures of a run's events ---------------------------------- */
 
 enum { IMAGES = 4 };
 
