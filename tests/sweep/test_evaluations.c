@@ -289,10 +289,8 @@ static void experiments_expand(void **state) {
         smoe_sweep_free(&sweep);
     }
     globfree(&files);
-    /* The twelve experiments have hundreds; without these sections there would be one trial per
-     * spec. */
-    assert_in_range(trials, 500, 5000);
-    assert_in_range(points, 200, 5000);
+    /* They have thousands; without these sections there would be one trial per spec. */
+    assert_true(trials >= 1000 && points >= 200);
 }
 
 int main(void) {
