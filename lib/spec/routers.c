@@ -35,8 +35,9 @@ bool smoe_moe_chooses(const smoe_moe_spec *moe) {
 size_t smoe_moe_eval_batch(const smoe_spec *spec, size_t most) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t batch = spec->eval.batch_size, group = moe->choice.group_images;
-    if (smoe_moe_chooses(moe)) batch = batch > group ? batch - batch % group : group;
-    return batch < most ? batch : most;
+    if (!smoe_moe_chooses(moe)) return batch < most ? batch : most;
+    batch = batch > group ? batch - batch % group : group;
+    return batch <= most ? batch : (most + group - 1) / group * group;
 }
 
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {

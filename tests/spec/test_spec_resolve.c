@@ -37,6 +37,27 @@ static void variants_are_those_of_the_papers(void **state) {
     }
 }
 
+/* Evaluation has whole groups, whatever the batch and the number of images; other routers and dense
+ * models have no groups. */
+static void batches_of_evaluation_have_whole_groups(void **state) {
+    static const struct {
+        const char *router;
+        size_t asked, images, batch;
+    } table[] = {{"tokens-choice", 250, 10000, 248}, {"tokens-choice", 250, 29, 32},
+                 {"tokens-choice", 250, 249, 248},   {"experts-choice", 250, 3, 8},
+                 {"tokens-choice", 5, 100, 8},       {"soft", 250, 29, 29},
+                 {"soft", 250, 10000, 250}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "eval: {batch_size: %zu}\nmodel: {moe: {router: %s, group_images: 8}}",
+                 table[i].asked, table[i].router);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        assert_int_equal(smoe_moe_eval_batch(&s, table[i].images), table[i].batch);
+        smoe_spec_free(&s);
+    }
+}
+
 static void sizes_override_the_variant_s(void **state) {
     smoe_spec s = specs_good("model: {variant: B, depth: 4}", NULL, NULL, NULL);
     assert_int_equal(s.model.depth, 4);
@@ -763,6 +784,7 @@ static void profiles_are_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_are_those_of_the_papers),
+        cmocka_unit_test(batches_of_evaluation_have_whole_groups),
         cmocka_unit_test(sizes_override_the_variant_s),
         cmocka_unit_test(layers_mean_these_blocks),
         cmocka_unit_test(random_layers_are_some_with_experts),
