@@ -12,9 +12,11 @@
 #include "train/step.h"
 #include "train/task.h"
 #include "train/upcycle.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "store/model_file.h"
 #include "store/implied.h"
+#include "store/run_files.h"
 #include "train/fewshot.h"
 
 #include <inttypes.h>
@@ -46,6 +48,8 @@ typedef struct trainer {
     size_t N;
     smoe_step step;
     smoe_watch watch;
+    float *outcomes;   /* [images of `test`, 2] of the last evaluation so far, or NULL */
+    bool alike;        /* the evaluations before a resume are of these images */
     double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
@@ -185,7 +189,8 @@ static int restore_best(trainer *t, smoe_err *err) {
     if (latest) return latest < 0 ? -1 : 0;
     bool same = !strcmp(then.eval.split, t->spec->eval.split),
          differs = smoe_data_tested_differs(&t->state, t->tested);
-    if (same && !differs) return 0;
+    t->alike = same && !differs;
+    if (t->alike) return 0;
     if (same)
         say_fresh(t, smoe_text_format("the data of split '%s' is not that of the evaluations so "
                                       "far: %s; the best evaluation is chosen among those to come",
@@ -366,13 +371,12 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     smoe_eval *eval = &t->result->test;
     size_t images = smoe_dataset_images(t->test);
     bool last = t->state.step == t->spec->train.steps || t->spec->train.patience;
-    SMOE_FREED float *outcomes = last ? smoe_alloc(2 * images, sizeof *outcomes) : NULL;
+    if (last && !t->outcomes) t->outcomes = smoe_alloc(2 * images, sizeof *t->outcomes);
     smoe_routing_open(&routing, t->model);
     int status =
         smoe_evaluate(t->model, t->spec, t->test, B,
-                      &(smoe_eval_options){.comm = t->comm, .outcomes = outcomes}, eval, err);
+                      &(smoe_eval_options){.comm = t->comm, .outcomes = t->outcomes}, eval, err);
     if (!status) smoe_routing_sum(&routing, t->comm);
-    if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (status) return -1;
     smoe_eval_record(eval, t->spec->eval.split, r);
     smoe_routing_record(&routing, t->spec->eval.split, r);
@@ -469,6 +473,24 @@ static int trainer_checkpoint(trainer *t, smoe_err *err) {
     return smoe_run_checkpoint(t->run, &to, t->params, t->spec, &t->state, err);
 }
 
+/* Behind the last checkpoint, so that a failure here loses none: a resume evaluates again. */
+static int trainer_outcomes(trainer *t, smoe_err *err) {
+    SMOE_FREED char *path = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, t->options->dir);
+    bool there = !smoe_file_is_absent(path) && !smoe_file_is_folder(path);
+    unsigned again = !t->outcomes && t->alike && t->test && t->chief && !there;
+    if (smoe_comm_agree(t->comm, 0, &again, err)) return -1;
+    if (again) {
+        json_auto_t *unused = json_object();
+        int status = evaluate_split(t, smoe_moe_eval_batch(t->spec, t->step.images), unused, err);
+        smoe_model_serve(t->model);
+        if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
+    }
+    int status = t->outcomes && t->chief
+                     ? smoe_run_outcomes(t->run, t->outcomes, smoe_dataset_images(t->test), err)
+                     : 0;
+    return smoe_comm_agree(t->comm, status, NULL, err);
+}
+
 static void trainer_tell(const trainer *t, double images_per_s) {
     if (!t->observer->step) return;
     size_t steps = t->spec->train.steps;
@@ -535,7 +557,7 @@ static int trainer_loop(trainer *t, smoe_err *err) {
             return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
                              (unsigned long long)t->state.step, train->steps);
     }
-    return 0;
+    return trainer_outcomes(t, err);
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */
@@ -601,6 +623,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     json_decref(options->env);
     free(t.order);
     free(t.durations);
+    free(t.outcomes);
     free(t.names);
     return status;
 }

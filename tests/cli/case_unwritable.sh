@@ -163,3 +163,15 @@ rmdir run/metrics.csv && status 0 smoe train --resume run -q >/dev/null
 truncate -s 4M run/log.txt
 (ulimit -f 2048 && exec smoe train --resume run --no-progress train.steps=12) >out 2>err || fail "a full log: $(cat err)"
 [ "$(grep -c 'run/log.txt: cannot write: File too large$' err)" -eq 1 ] || fail "a full log: $(cat err)"
+# Outcomes that cannot be written cost no checkpoint; a resume of the finished run writes them.
+one="tiny.yaml train.checkpoint_every=0 train.eval_every=3000 train.log_every=1000 train.steps=3000"
+status 0 smoe train $one -q -o whole >/dev/null
+smoe train $one -q -o lacks >/dev/null 2>err &
+wait_for lacks/metrics.jsonl 1
+mkdir -p lacks/outcomes.npy/x
+wait $! && fail "outcomes that cannot be written: status 0"
+grep -q '^smoe train: lacks/outcomes.npy: cannot write' err && [ -d lacks/ckpt/step_00003000 ] || fail "$(cat err; ls lacks lacks/ckpt)"
+status 1 smoe train --resume lacks -q >/dev/null 2>err
+rm -r lacks/outcomes.npy
+status 0 smoe train --resume lacks -q >/dev/null
+cmp lacks/outcomes.npy whole/outcomes.npy || fail "other outcomes"
