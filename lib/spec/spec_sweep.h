@@ -41,6 +41,7 @@ typedef struct smoe_primary {
     char *measure;         /* NULL: precision_at_1 */
     char *expect;
     char *margin; /* of expect: equivalent; NULL: that of the plan */
+    char *from;   /* where a file says it, for messages; NULL: it is of a ledger */
 } smoe_primary;
 
 /* The contrasts and margins of a sweep. */
@@ -50,6 +51,7 @@ typedef struct smoe_sweep_plan {
     char *family;      /* how many contrasts there are in all, with those of other sweeps; NULL */
     char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
     char *seen;        /* "0,1": seeds whose results were known before the others ran; NULL: none */
+    char *family_from, *equivalence_from; /* as `from` of a contrast */
 } smoe_sweep_plan;
 
 void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan);
@@ -77,6 +79,7 @@ typedef struct smoe_sweep_spec {
     smoe_sweep_plan plan;
     /* "KEY=VALUE,KEY=VALUE", what groups of trials are compared with; NULL: the first. */
     char *reference;
+    char *reference_from; /* as `from` of a contrast */
     bool seen;
     bool bad; /* it has errors */
 } smoe_sweep_spec;

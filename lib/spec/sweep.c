@@ -44,10 +44,14 @@ void smoe_spec_figure_clear(smoe_sweep_figure *figure) {
 }
 
 void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
-    for (size_t i = 0; i < plan->primaries; i++)
+    for (size_t i = 0; i < plan->primaries; i++) {
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
             free(*smoe_spec_primary_text(&plan->primary[i], part));
+        free(plan->primary[i].from);
+    }
     free(plan->primary);
+    free(plan->family_from);
+    free(plan->equivalence_from);
     free(plan->family);
     free(plan->equivalence);
     free(plan->seen);
@@ -59,6 +63,7 @@ void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
     smoe_spec_keys_clear(&sweep->evaluate);
     smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
+    free(sweep->reference_from);
     smoe_spec_sweep_plan_clear(&sweep->plan);
     *sweep = (smoe_sweep_spec){0};
 }
@@ -75,6 +80,16 @@ static const char *written_otherwise(const smoe_sweep_key *key, const char *text
     return NULL;
 }
 
+/* Reports a single value that its key has in no cell. Lists are read with the cells. */
+static void sweep_check(smoe_reading *reading, const smoe_node *node, const char *key) {
+    int entry = smoe_schema_find(key);
+    char problem[SMOE_PROBLEM];
+    if (entry < 0 || smoe_value_is_list(&smoe_schema[entry])) return;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec unused = {0};
+    if (smoe_value_set(&unused, &smoe_schema[entry], node->text, true, problem))
+        smoe_reading_problem(reading, &node->where, key, "%s", problem);
+}
+
 /* Adds a value; takes over `text`. */
 static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_key *key,
                       char *text) {
@@ -84,6 +99,7 @@ static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_k
     if (other)
         smoe_reading_problem(reading, &node->where, key->key,
                              "%.40s and %.40s are the same value; write both alike", other, text);
+    if (node->text) sweep_check(reading, node, key->key);
     SMOE_APPEND(key->value, key->count) = text;
 }
 
@@ -278,6 +294,12 @@ static void read_figure(smoe_reading *reading, const smoe_node *node) {
                                          : "expected a text");
 }
 
+/* "FILE:LINE:COLUMN: SECTION", for messages of what is checked later. */
+static char *place_of(const smoe_reading *reading, const smoe_node *node, const char *section) {
+    return smoe_text_format("%s:%zu:%zu: %s", reading->label, node->where.line, node->where.column,
+                            section);
+}
+
 /* A contrast of sweep.primary, its parts as words. */
 static void read_primary(smoe_reading *reading, const smoe_node *node) {
     parts p = {.section = "sweep.primary",
@@ -287,6 +309,9 @@ static void read_primary(smoe_reading *reading, const smoe_node *node) {
     if (!parts_begin(reading, &p, node)) return;
     memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
     smoe_primary *primary = &SMOE_APPEND(plan->primary, plan->primaries);
+    char contrast[64];
+    snprintf(contrast, sizeof contrast, "sweep.primary, contrast %zu", plan->primaries);
+    primary->from = place_of(reading, node, contrast);
     for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
         *smoe_spec_primary_text(primary, part) =
             read_word(reading, p.section, name->value, "expected a single value");
@@ -316,11 +341,15 @@ static char *read_equivalence(smoe_reading *reading, const smoe_node *node) {
     return text;
 }
 
-/* Seeds, "0,1"; they are checked where they are used. */
+/* Seeds, "0,1". */
 static char *read_seen(smoe_reading *reading, const smoe_node *node) {
     smoe_sweep_key key = {.key = (char[]){"sweep.seen"}};
     char *text = NULL;
     sweep_values(reading, &key, node);
+    for (size_t i = 0; i < key.count; i++)
+        if (!*key.value[i] || key.value[i][strspn(key.value[i], "0123456789")])
+            smoe_reading_problem(reading, &node->where, key.key, "'%.40s' is not a seed",
+                                 key.value[i]);
     for (size_t i = 0; i < key.count; i++) smoe_text_add(&text, "%s%s", i ? "," : "", key.value[i]);
     smoe_texts_free(key.value, key.count);
     return text;
@@ -342,15 +371,19 @@ static void read_part(smoe_reading *reading, const smoe_node *name) {
         read_figure(reading, value);
     else if (!strcmp(part, "primary"))
         read_primaries(reading, value);
-    else if (!strcmp(part, "family"))
+    else if (!strcmp(part, "family")) {
         plan->family = read_word(reading, "sweep.family", value, "expected a number of contrasts");
-    else if (!strcmp(part, "equivalence"))
+        plan->family_from = place_of(reading, value, "sweep.family");
+    } else if (!strcmp(part, "equivalence")) {
         plan->equivalence = read_equivalence(reading, value);
-    else if (!strcmp(part, "seen"))
+        plan->equivalence_from = place_of(reading, value, "sweep.equivalence");
+    } else if (!strcmp(part, "seen"))
         plan->seen = read_seen(reading, value);
-    else
+    else {
         sweep->reference = read_word(reading, "sweep.reference", value,
                                      "expected KEY=VALUE, or several separated by commas");
+        sweep->reference_from = place_of(reading, value, "sweep.reference");
+    }
 }
 
 /* Whether nothing in the section has an anchor, alias or tag; reports them all. */

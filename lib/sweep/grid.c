@@ -239,7 +239,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     spec.sweep.figure = (smoe_sweep_figure){0};
     if (smoe_sweep_set_plan(sweep, &spec.sweep.plan, err)) return -1;
     if (spec.sweep.reference && !options->referred &&
-        smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
+        smoe_sweep_refer(sweep, spec.sweep.reference, spec.sweep.reference_from, err))
         return -1;
     if (!options->init && options->planned) return 0;
     if (smoe_start_set(sweep, options->init, &options->start, err)) return -1;

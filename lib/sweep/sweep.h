@@ -211,7 +211,7 @@ char *smoe_kept_model(const smoe_sweep *sweep);
  * is written. */
 
 /* Takes the plan over from a spec and checks it against the trials and the evaluations. SMOE_USAGE,
- * with the number of the contrast; see compare/primary.h. */
+ * with all problems and their places; see compare/primary.h. */
 int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Sets the reference of the sweep to a copy of `settings`; `from` names its source in messages

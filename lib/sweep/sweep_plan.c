@@ -22,27 +22,29 @@ static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const c
     return smoe_primary_check(primary, equivalence, &r, from, err);
 }
 
+/* The number of contrasts of all sweeps together. */
+static int check_family(const smoe_sweep_plan *plan, smoe_err *err) {
+    double family;
+    if (!plan->family || (smoe_value_number(plan->family, true, &family) && family >= 1 &&
+                          family >= (double)plan->primaries))
+        return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: '%s' is not a number of contrasts; the sweep itself has %zu",
+                     plan->family_from, plan->family, plan->primaries);
+}
+
 int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
-    char from[64];
+    smoe_err own, found = {0};
     sweep->plan = *plan;
     *plan = (smoe_sweep_plan){0};
     plan = &sweep->plan;
-    if (plan->equivalence && smoe_margin_check(plan->equivalence, "sweep.equivalence", err))
-        return -1;
-    double family;
-    if (plan->family && (!smoe_value_number(plan->family, true, &family) ||
-                         !(family >= (double)plan->primaries) || family < 1))
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "sweep.family: '%s' is not a number of contrasts; the sweep itself has %zu",
-            plan->family, plan->primaries);
-    if (plan->seen && plan->seen[strspn(plan->seen, "0123456789,")])
-        return smoe_fail(err, SMOE_USAGE, "sweep.seen: '%s' is not a list of seeds", plan->seen);
-    for (size_t i = 0; i < plan->primaries; i++) {
-        snprintf(from, sizeof from, "sweep.primary, contrast %zu", i + 1);
-        if (check_primary(sweep, &plan->primary[i], plan->equivalence, from, err)) return -1;
-    }
-    return 0;
+    if (plan->equivalence && smoe_margin_check(plan->equivalence, plan->equivalence_from, &own))
+        smoe_fail_more(&found, own.code, "%s", own.text);
+    if (check_family(plan, &own)) smoe_fail_more(&found, own.code, "%s", own.text);
+    for (size_t i = 0; i < plan->primaries; i++)
+        if (check_primary(sweep, &plan->primary[i], plan->equivalence, plan->primary[i].from, &own))
+            smoe_fail_more(&found, own.code, "%s", own.text);
+    return smoe_fail_found(err, &found);
 }
 
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed) {

@@ -103,7 +103,10 @@ status 2 smoe sweep other.yaml -q -o plan --resume train.steps=4 2>err
 grep -q 'plan: sweep.primary has changed since this sweep began' err || fail "$(cat err)"
 sed 's/expect: lower/expect: better/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o never 2>err
-grep -q '^smoe sweep: sweep.primary, contrast 1: expect: give one of higher, lower, different, equivalent$' err || fail "$(cat err)"
+grep -q '^smoe sweep: [a-z]*.yaml:[0-9]*:[0-9]*: sweep.primary, contrast 1: expect: give one of higher, lower, different, equivalent$' err || fail "$(cat err)"
+printf '    - {row: nothing, expect: lower}\n  family: 1\n' >>other.yaml # both contrasts and the family, with places
+status 2 smoe sweep other.yaml -q -o never 2>err
+[ "$(grep -c '^smoe sweep: other.yaml:[0-9]*:[0-9]*: sweep' err)" -eq 3 ] || fail "$(cat err)"
 sed 's/expect: lower/hope: lower/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o never 2>err
 grep -q 'other.yaml:[0-9]*:[0-9]*: sweep.primary: unknown key .hope.; known here: row, reference, trend, where, measure, expect, margin' err || fail "$(cat err)"

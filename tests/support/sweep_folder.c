@@ -42,7 +42,7 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
     if (!code && smoe_sweep_set_plan(sweep, &spec.sweep.plan, err)) code = (int)err->code;
     if (!code && spec.sweep.reference &&
-        smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
+        smoe_sweep_refer(sweep, spec.sweep.reference, spec.sweep.reference_from, err))
         code = (int)err->code;
     smoe_spec_keys_clear(&axes);
     smoe_spec_keys_clear(&points);
