@@ -45,15 +45,20 @@ bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested) {
 }
 
 int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
-                           uint64_t tested, smoe_err *err) {
+                           smoe_err *err) {
     smoe_checkpoint then;
     char other[96];
     if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0) return 0;
-    bool trained = smoe_data_differs(&then, now, other, sizeof other);
-    if (!trained && !smoe_data_tested_differs(&then, tested)) return 0;
+    bool trained = smoe_data_differs(&then, now, other, sizeof other),
+         tested = smoe_data_tested_differs(&then, now->tested),
+         shown = then.fewshot && now->fewshot && then.fewshot != now->fewshot;
+    if (!trained && !tested && !shown) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: the %s data is not that of %s, with which it would be compared: %s; "
                      "restore the data, or begin another sweep with -o DIR",
-                     dir, trained ? "training" : "evaluation", beside,
-                     trained ? other : smoe_data_changed);
+                     dir,
+                     trained  ? "training"
+                     : tested ? "evaluation"
+                              : "few-shot",
+                     beside, trained ? other : smoe_data_changed);
 }

@@ -144,9 +144,10 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     t->names = smoe_data_mark(&t->state, t->train);
     if (t->test) t->tested = smoe_dataset_checksum(t->test);
     if (t->fewshot) t->shown = smoe_fewshot_checksum(t->fewshot);
-    if (smoe_data_check_beside(t->options->dir, t->options->beside, &t->state,
-                               t->options->beside_tested ? t->tested : 0, err))
-        return -1;
+    smoe_checkpoint now = t->state;
+    now.tested = t->options->beside_tested ? t->tested : 0;
+    now.fewshot = t->options->beside_shown ? t->shown : 0;
+    if (smoe_data_check_beside(t->options->dir, t->options->beside, &now, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);

@@ -26,6 +26,11 @@ status 0 smoe train --resume seen --no-progress train.steps=8 >/dev/null 2>err
 [ "$(grep -c '^the images of eval.fewshot.data are not those of the evaluations so far; ' err)" -eq 1 ] || fail "other few-shot images: $(cat err)"
 status 0 smoe train --resume seen --no-progress train.steps=12 >/dev/null 2>err
 ! grep -q 'eval.fewshot.data are' err || fail "the same few-shot images: $(cat err)"
+# So are those of the cells of a sweep compared.
+status 0 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.data.holdout=0.3 train.steps=4 seed=0,1 -o cells >/dev/null
+printf ' ' >>few/ant/1.png
+status 5 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.data.holdout=0.3 train.steps=4 seed=0,1,2 --extend -o cells >/dev/null 2>err
+grep -q 'cells/002-seed=2: the few-shot data is not that of cells/000-seed=0, with which it would be compared: ' err || fail "$(cat err)"
 rm -r few && mv few.kept few
 # the table of a spec lies beside it, that of an override where the user is
 mkdir specs && cp -r flat flat.csv specs && mv specs/flat.csv specs/of.csv && sed '2,$s/^/train\//' flat.csv >trained.csv
