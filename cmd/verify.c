@@ -113,17 +113,18 @@ static void verify_settings(smoe_verifier *v, const smoe_sweep *sweep, size_t i,
         smoe_spec_read(&run, path, NULL, 0, &ignored))
         return;
     json_auto_t *wanted = smoe_spec_object(&cell), *found = smoe_spec_object(&run);
-    /* a run may go on after a sweep that only evaluates it */
-    bool steps = !sweep->run && smoe_sweep_column(sweep, "train.steps") == SIZE_MAX;
-    for (size_t c = 0; c < sweep->columns + steps; c++) {
-        const char *key = c < sweep->columns ? sweep->column[c] : "train.steps";
-        const json_t *value = smoe_json_at(wanted, key);
-        int k = smoe_schema_find(key);
-        if (!value || k < 0 || smoe_schema[k].kind == SMOE_KIND_PATH) continue;
-        if (!json_equal(value, smoe_json_at(found, key)))
+    for (size_t k = 0; k < SMOE_SCHEMA_COUNT; k++) {
+        const char *key = smoe_schema[k].key;
+        bool steps = !strcmp(key, "train.steps");
+        /* a run may go on after a sweep that only evaluates it */
+        bool decides = smoe_sweep_column(sweep, key) < SIZE_MAX ||
+                       (steps ? !sweep->run : !smoe_run_spec_free(key));
+        if (!decides || smoe_schema[k].kind == SMOE_KIND_PATH ||
+            (!smoe_spec_acts(&cell, key) && !smoe_spec_acts(&run, key)))
+            continue;
+        if (!json_equal(smoe_json_at(wanted, key), smoe_json_at(found, key)))
             smoe_verify_say(v, path, false, "%s is not that of this cell: %s", key,
-                            strcmp(key, "train.steps") ? "it is another run"
-                                                       : "it was trained further");
+                            steps ? "it was trained further" : "it is another run");
     }
 }
 

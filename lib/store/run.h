@@ -140,6 +140,9 @@ bool smoe_run_is_folder(const char *dir);
 
 /* ---- which keys may change when a run is resumed (run_spec.c) -------------------------------- */
 
+/* Whether a key may change: one that cannot change the weights of a step. */
+bool smoe_run_spec_free(const char *key);
+
 /* Gets a line for each key that has changed and may change, if no other key is refused; may be
  * NULL. */
 typedef void smoe_run_spec_note(void *user, const char *text);

@@ -3,9 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* Whether this key may change at a resume: only keys that cannot change the weights of a step
- * may. */
-static bool free_to_differ(const char *key) {
+bool smoe_run_spec_free(const char *key) {
     static const char keys[] =
         "name data.cache_mb train.steps train.experts_over train.log_every train.eval_every "
         "train.patience train.checkpoint_every train.checkpoint_minutes train.shard_bytes "
@@ -41,7 +39,7 @@ static void run_spec_difference(void *user, const char *key, const json_t *old, 
     SMOE_FREED char *was = value_text(old);
     SMOE_FREED char *is = value_text(now);
     SMOE_FREED char *text = smoe_text_format("%s was %s, from now on it is %s", key, was, is);
-    if (!free_to_differ(key))
+    if (!smoe_run_spec_free(key))
         smoe_fail_more(&c->refused, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s",
                        c->dir, key, was, is);
     else if (c->note)

@@ -147,6 +147,13 @@ cp -r grid swapped && rm -r swapped/001-* && cp -r swapped/000-* swapped/001-exp
 status 3 smoe verify swapped -q >out 2>&1
 [ "$(grep BAD out)" = "BAD  swapped/001-experts=4/spec.yaml: model.moe.experts is not that of this cell: it is another run" ] || fail "a cell of another: $(cat out)"
 rm -r swapped
+# The cells of two machines whose specs differ in a key that is not swept
+cp -r grid joined && rm -r joined/001-* joined/claims/001-*
+status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 train.optimizer.lr=0.01 --cells 1 -q -o theirs >/dev/null
+cp -r theirs/001-* joined && cp theirs/claims/001-* joined/claims
+status 3 smoe verify joined -q >out 2>&1
+[ "$(grep BAD out)" = "BAD  joined/001-experts=4/spec.yaml: train.optimizer.lr is not that of this cell: it is another run" ] || fail "a cell of another sweep: $(cat out)"
+rm -r joined theirs
 # A cell that was trained further, and what killed processes left: of a run that nobody writes all that is temporary, of a sweep what has
 # the name of a process that is gone.
 cp -r grid more && status 0 smoe train --resume more/000-* -q train.steps=6 >/dev/null
