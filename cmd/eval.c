@@ -264,6 +264,15 @@ static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smo
     return status;
 }
 
+/* Before the work, and again before they are written: another command may have been faster. */
+static int eval_targets(const smoe_options *options, smoe_err *err) {
+    return smoe_cmd_target(options->logits, options, err) ||
+                   smoe_cmd_target(options->labels, options, err) ||
+                   smoe_cmd_target(options->predictions, options, err)
+               ? -1
+               : 0;
+}
+
 static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(collector_free) collector c = {0};
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
@@ -287,7 +296,8 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
                                           c.prediction, c.images, err))
         return -1;
     const size_t dim[] = {c.images, c.classes};
-    if ((c.logits && (smoe_file_make_parents(options->logits, err) ||
+    if (eval_targets(options, err) ||
+        (c.logits && (smoe_file_make_parents(options->logits, err) ||
                       smoe_npy_write(options->logits, "<f4", c.logits, 2, dim, err))) ||
         (c.labels && (smoe_file_make_parents(options->labels, err) ||
                       smoe_npy_write(options->labels, "<i8", c.labels, 1, dim, err))) ||
@@ -302,9 +312,7 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     bool works = !options->print_config && !options->dry_run;
     if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
-        (works && smoe_cmd_hold(options, err)) || smoe_cmd_target(options->logits, options, err) ||
-        smoe_cmd_target(options->labels, options, err) ||
-        smoe_cmd_target(options->predictions, options, err) ||
+        (works && smoe_cmd_hold(options, err)) || eval_targets(options, err) ||
         smoe_cmd_targets(tables, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);

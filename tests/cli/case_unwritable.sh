@@ -57,6 +57,13 @@ data tiny.yaml
 END
 status 3 smoe compare run nowhere -o in-vain 2>err
 [ ! -e in-vain ] || fail "a folder in vain: $(ls in-vain)"
+# A file that another command has written meanwhile is kept.
+smoe eval run data.limit=100000 --logits meanwhile.npy --labels its-labels.npy --no-progress >out 2>err &
+wait_for err 1
+: >meanwhile.npy
+wait $!
+[ $? -eq 2 ] && grep -q 'meanwhile.npy exists already; --force replaces it' err && grep -q '^loss ' out || fail "$(cat err out)"
+[ ! -s meanwhile.npy ] && [ ! -e its-labels.npy ] || fail "written over the file of another command: $(ls -l ./*.npy)"
 # folders of -o and of --append are made
 status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
 status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
