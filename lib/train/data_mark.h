@@ -21,6 +21,7 @@ bool smoe_data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, 
 bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested);
 
 /* Fails if the data of the run `dir` is not that of the run `beside`, if that is not NULL and has a
- * checkpoint that can be read. Where now->tested or now->fewshot is 0, those images do not count. */
+ * checkpoint that can be read. Where now->tested or now->fewshot is 0, those images do not
+ * count. */
 int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
                            smoe_err *err);
