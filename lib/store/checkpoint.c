@@ -315,7 +315,7 @@ int smoe_checkpoint_check(const smoe_safetensors *file, smoe_err *err) {
     const char *key = sum_key(file);
     uint64_t want = 0;
     if (smoe_checkpoint_check_step(file, err)) return -1;
-    if (!key || smoe_safetensors_peek(&state, beside, NULL) ||
+    if (!key || smoe_safetensors_peek(&state, beside, NULL, NULL) ||
         !smoe_safetensors_metadata(state, key))
         return 0;
     return metadata_integer(state, key, &want, err) || crc_agrees(file, state, key, want, err) ? -1

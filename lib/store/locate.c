@@ -171,7 +171,7 @@ static int locate_look(const wanted *w, smoe_safetensors **file, char **path, sm
                              *path, weights);
         weights = NULL;
     }
-    if (smoe_safetensors_peek_of(file, *path, weights, err)) return -1;
+    if (smoe_safetensors_peek(file, *path, weights, err)) return -1;
     bool own = smoe_safetensors_metadata(*file, "smoe.spec");
     if (w->choice.rows && (own || !smoe_safetensors_find(*file, "pos_embed")))
         return smoe_fail(err, SMOE_USAGE, "%s: --grid has no effect: %s", *path,

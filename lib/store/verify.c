@@ -83,7 +83,7 @@ static size_t records_then(const char *dir, uint64_t *step) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     *step = smoe_checkpoint_latest(dir);
     SMOE_FREED char *path = smoe_checkpoints_file(dir, *step, "state.safetensors");
-    const char *text = !smoe_safetensors_peek(&file, path, NULL)
+    const char *text = !smoe_safetensors_peek(&file, path, NULL, NULL)
                            ? smoe_safetensors_metadata(file, "smoe.records")
                            : NULL;
     return text ? (size_t)strtoull(text, NULL, 10) : 0;

@@ -56,7 +56,7 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
         if (link(from, own) && copy(from, own, err)) return -1;
     }
     kept = smoe_text_format("%s/%s", to, basename(checkpoint));
-    return smoe_safetensors_peek(&file, kept, err);
+    return smoe_safetensors_peek(&file, kept, NULL, err);
 }
 
 /* As keep_files, with the latest checkpoint instead of one that was deleted meanwhile. */

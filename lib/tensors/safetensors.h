@@ -59,16 +59,15 @@ int smoe_safetensors_open(smoe_safetensors **file, const char *path, smoe_err *e
 bool smoe_safetensors_has_digest(const smoe_safetensors *file);
 int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same without that pass, for a look at names and metadata. */
-int smoe_safetensors_peek(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 /* What a user says of a file of another program that it does not say itself. All zero: nothing. */
 typedef struct smoe_file_choice {
     const char *weights;  /* "raw" or "ema", where it has both; or NULL */
     size_t rows, columns; /* of the grid of its position embeddings; 0: a square */
 } smoe_file_choice;
-/* smoe_safetensors_peek with that choice of weights. */
-int smoe_safetensors_peek_of(smoe_safetensors **file, const char *path, const char *weights,
-                             smoe_err *err) SMOE_MUST_CHECK;
+/* smoe_safetensors_open without that pass, for a look at names and metadata; with that choice of
+ * weights, or NULL. */
+int smoe_safetensors_peek(smoe_safetensors **file, const char *path, const char *weights,
+                          smoe_err *err) SMOE_MUST_CHECK;
 /* The grid of the file's position embeddings, as it was set; 0, 0 before. */
 void smoe_safetensors_set_grid(smoe_safetensors *file, size_t rows, size_t columns);
 void smoe_safetensors_grid(const smoe_safetensors *file, size_t *rows, size_t *columns);

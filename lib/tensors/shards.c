@@ -270,8 +270,8 @@ static char *index_of(const char *path) {
     return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
 }
 
-int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const char *weights,
-                             smoe_err *err) {
+int smoe_safetensors_peek(smoe_safetensors **result, const char *path, const char *weights,
+                          smoe_err *err) {
     SMOE_FREED char *index = index_of(path);
     bool foreign = false;
     int status = index ? smoe_shards_open(result, path, index, err)
@@ -279,12 +279,8 @@ int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const 
     return status || foreign ? status : rename_tensors(result, weights, err);
 }
 
-int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
-    return smoe_safetensors_peek_of(result, path, NULL, err);
-}
-
 int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
-    if (smoe_safetensors_peek(result, path, err)) return -1;
+    if (smoe_safetensors_peek(result, path, NULL, err)) return -1;
     if (!smoe_safetensors_verify(*result, err)) return 0;
     smoe_safetensors_free(*result);
     *result = NULL;

@@ -173,7 +173,7 @@ static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype ty
     free(bytes);
     free(moved);
     /* The digest does not include the blanks. */
-    if (smoe_safetensors_peek(&file, path, &err)) fail_msg("%s", err.text);
+    if (smoe_safetensors_peek(&file, path, NULL, &err)) fail_msg("%s", err.text);
     return file;
 }
 
