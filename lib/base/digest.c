@@ -5,29 +5,24 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
-static XXH3_state_t *digest_state_of(const smoe_digest *digest) {
-    return (XXH3_state_t *)(void *)digest;
-}
-
 smoe_digest *smoe_digest_new(void) {
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) smoe_alloc_end();
-    XXH3_64bits_reset(state);
-    return (smoe_digest *)(void *)state;
+    smoe_digest *digest = XXH3_createState();
+    if (!digest) smoe_alloc_end();
+    XXH3_64bits_reset(digest);
+    return digest;
 }
 
 void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size) {
-    if (size) XXH3_64bits_update(digest_state_of(digest), bytes, size);
+    if (size) XXH3_64bits_update(digest, bytes, size);
 }
 
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    snprintf(buf, SMOE_DIGEST_DIGITS + 1, "%016" PRIx64,
-             (uint64_t)XXH3_64bits_digest(digest_state_of(digest)));
+    snprintf(buf, SMOE_DIGEST_DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(digest));
     return buf;
 }
 
 void smoe_digest_free(smoe_digest *digest) {
-    XXH3_freeState(digest_state_of(digest));
+    XXH3_freeState(digest);
 }
 
 uint64_t smoe_digest_number(const void *bytes, size_t size) {
@@ -44,22 +39,21 @@ static const char *digits_of(const char *bytes, size_t size, const char *mark) {
     return NULL;
 }
 
-/* Of all bytes with zeros for the digits. */
-static void without(const char *bytes, size_t size, const char *digits,
-                    char buf[SMOE_DIGEST_DIGITS + 1]) {
+const char *smoe_digest_without(const char *bytes, size_t size, const char *digits,
+                                char buf[SMOE_DIGEST_DIGITS + 1]) {
     SMOE_FREED_BY(smoe_digest_freed) smoe_digest *digest = smoe_digest_new();
     const char *rest = digits + SMOE_DIGEST_DIGITS;
     smoe_digest_add(digest, bytes, (size_t)(digits - bytes));
     smoe_digest_add(digest, SMOE_DIGEST_ZEROS, SMOE_DIGEST_DIGITS);
     smoe_digest_add(digest, rest, size - (size_t)(rest - bytes));
-    smoe_digest_text(digest, buf);
+    return smoe_digest_text(digest, buf);
 }
 
 void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark) {
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *digits = digits_of(bytes, head, mark);
     assert(digits);
-    without(bytes, size, digits, text);
+    smoe_digest_without(bytes, size, digits, text);
     memcpy(bytes + (digits - bytes), text, SMOE_DIGEST_DIGITS);
 }
 
@@ -67,6 +61,6 @@ smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const 
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *digits = digits_of(bytes, head, mark);
     if (!digits) return SMOE_SEAL_NONE;
-    without(bytes, size, digits, text);
+    smoe_digest_without(bytes, size, digits, text);
     return memcmp(digits, text, SMOE_DIGEST_DIGITS) ? SMOE_SEAL_WRONG : SMOE_SEAL_RIGHT;
 }

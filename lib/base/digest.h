@@ -6,7 +6,7 @@
 
 enum { SMOE_DIGEST_DIGITS = 16 }; /* as text: hexadecimal, lower case */
 
-typedef struct smoe_digest smoe_digest;
+typedef struct XXH3_state_s smoe_digest;
 
 /* Of no bytes yet. */
 smoe_digest *smoe_digest_new(void);
@@ -19,9 +19,13 @@ SMOE_FREES(smoe_digest)
 /* Of all bytes at once, as a number. */
 uint64_t smoe_digest_number(const void *bytes, size_t size);
 
-/* Bytes that hold their own digest: its digits stand behind the last `mark` of the first `head`
- * bytes and count as zeros. They are made with zeros there, then sealed. */
+/* Of bytes among which are its own digits, which count as zeros, as text. Returns buf. */
 #define SMOE_DIGEST_ZEROS "0000000000000000"
+const char *smoe_digest_without(const char *bytes, size_t size, const char *digits,
+                                char buf[SMOE_DIGEST_DIGITS + 1]);
+
+/* Bytes that hold their own digest so, behind the last `mark` of the first `head` bytes. They are
+ * made with zeros there, then sealed. */
 typedef enum smoe_seal { SMOE_SEAL_NONE, SMOE_SEAL_RIGHT, SMOE_SEAL_WRONG } smoe_seal;
 void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark);
 smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark);

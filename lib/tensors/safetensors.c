@@ -348,23 +348,16 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     for (size_t i = 0; i < file->parts; i++)
         if (smoe_safetensors_verify(file->part[i], err)) return -1;
     if (file->parts) return 0;
-    const char *want = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_DIGEST),
-               *end = file->bytes + file->size;
+    const char *want = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_DIGEST);
     if (!smoe_safetensors_has_digest(file)) return 0;
     if (!want) want = "absent";
     const char *at = smoe_safetensors_digits(file->bytes, file->size);
     char have[SMOE_DIGEST_DIGITS + 1] = "";
     shown text;
-    SMOE_FREED_BY(smoe_digest_freed) smoe_digest *digest = smoe_digest_new();
     const char *named = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
     if (at && named && !strcmp(named, SMOE_SAFETENSORS_DIGEST) &&
-        strlen(want) == SMOE_DIGEST_DIGITS && !memcmp(at, want, SMOE_DIGEST_DIGITS)) {
-        smoe_digest_add(digest, file->bytes, (size_t)(at - file->bytes));
-        smoe_digest_add(digest, SMOE_SAFETENSORS_ZEROS, SMOE_DIGEST_DIGITS);
-        at += SMOE_DIGEST_DIGITS;
-        smoe_digest_add(digest, at, (size_t)(end - at));
-        smoe_digest_text(digest, have);
-    }
+        strlen(want) == SMOE_DIGEST_DIGITS && !memcmp(at, want, SMOE_DIGEST_DIGITS))
+        smoe_digest_without(file->bytes, file->size, at, have);
     if (!strcmp(have, want)) return 0;
     return smoe_fail(
         err, SMOE_DATA,

@@ -12,7 +12,6 @@ enum { SMOE_SAFETENSORS_LENGTH = 8 }; /* bytes of the header's length, which a f
 /* Keys of the metadata: the digest of all bytes of the file, with its digits as zeros; and the name
  * of that key, so that damage to the name is detected. */
 #define SMOE_SAFETENSORS_DIGEST "smoe.xxh3"
-#define SMOE_SAFETENSORS_ZEROS "0000000000000000"
 #define SMOE_SAFETENSORS_HAS "smoe.digest"
 
 /* The place of the digits in the header. The writer uses no blanks, and quotes inside JSON strings

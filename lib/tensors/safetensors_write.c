@@ -157,7 +157,7 @@ int smoe_safetensors_write(const char *path, const smoe_content *content, smoe_e
     if (out.file.temporary) { /* what is no file cannot be patched */
         out.digest = smoe_digest_new();
         all[pairs++] = (smoe_pair){SMOE_SAFETENSORS_HAS, SMOE_SAFETENSORS_DIGEST};
-        all[pairs++] = (smoe_pair){SMOE_SAFETENSORS_DIGEST, SMOE_SAFETENSORS_ZEROS};
+        all[pairs++] = (smoe_pair){SMOE_SAFETENSORS_DIGEST, SMOE_DIGEST_ZEROS};
     }
     SMOE_FREED char *header = header_make(order, count, all, pairs);
     int status = header ? header_put(&out, header, err) : -1;
