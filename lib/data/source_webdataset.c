@@ -18,19 +18,147 @@
  * With data.on_error: skip, every image is decoded once at the start, and samples that cannot be
  * used are left out, up to one of 100.
  */
+#include "base/json.h"
 #include "data/archive.h"
-#include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/labels.h"
 #include "spec/tasks.h"
 #include "text/tokenizer.h"
 
-#include <jansson.h>
-
 #include <ctype.h>
 #include <unistd.h>
 
 enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 1 << 12, JSON_BYTES = 1 << 20 };
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+enum { MOST_CLASSES = 10000000 };
+
+/* The classes of all samples, in the order in which these are read: numbers, or names, which become
+ * numbers in the end. */
+typedef struct classes {
+    uint32_t *item; /* [count] of one sample after another */
+    size_t count;
+    json_t *names; /* {name: its number}, in the order in which they came; NULL: there is none */
+    bool numbered; /* what came first was a number */
+} classes;
+
+static void classes_free(classes *l) {
+    json_decref(l->names);
+    free(l->item);
+    *l = (classes){0};
+}
+
+static int classes_mixed(const classes *l, const char *what, smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "the class %s is not a %s, but others are", what,
+                     l->numbered ? "number" : "name");
+}
+
+static int add_number(classes *l, const char *digits, smoe_err *err) {
+    unsigned long long number = strtoull(digits, NULL, 10); /* the largest one if beyond 64 bits */
+    if (l->names) return classes_mixed(l, digits, err);
+    if (number >= MOST_CLASSES)
+        return smoe_fail(err, SMOE_DATA, "class %.40s: the number of a class must be below %d",
+                         digits, MOST_CLASSES);
+    l->numbered = true;
+    SMOE_APPEND(l->item, l->count) = (uint32_t)number;
+    return 0;
+}
+
+/* Adds a class by its name, which must be printable. */
+static int add_name(classes *l, const char *name, smoe_err *err) {
+    if (l->numbered) return classes_mixed(l, name, err);
+    if (!smoe_text_printable(name))
+        return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
+    if (!l->names) l->names = json_object();
+    json_t *number = json_object_get(l->names, name);
+    if (!number) {
+        number = json_integer((json_int_t)json_object_size(l->names));
+        json_object_set_new(l->names, name, number);
+    }
+    SMOE_APPEND(l->item, l->count) = (uint32_t)json_integer_value(number);
+    return 0;
+}
+
+static int no_class(smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "no class");
+}
+
+/* Adds the classes of a text: one number or several ("3", "0,2", "[0, 2]"), or one name or several
+ * ("cat", "dog;bird"). */
+static int add_text(classes *l, const char *text, smoe_err *err) {
+    static const char numbers[] = "0123456789,;|[] \t\r\n";
+    SMOE_FREED char *own = smoe_alloc_text(text);
+    char *rest = NULL;
+    bool numeric = strspn(own, numbers) == strlen(own);
+    const char *between = numeric ? numbers + strlen("0123456789") : ";|";
+    size_t before = l->count;
+    int status = 0;
+    for (char *word = strtok_r(own, between, &rest); word && !status;
+         word = strtok_r(NULL, between, &rest)) {
+        if (numeric)
+            status = add_number(l, word, err);
+        else if (*smoe_labels_trimmed(word))
+            status = add_name(l, smoe_labels_trimmed(word), err);
+    }
+    return status || l->count > before ? status : no_class(err);
+}
+
+/* The same of JSON: a number, a text that is the name of one class, or a list of them. */
+static int add_json(classes *l, const json_t *value, smoe_err *err) {
+    size_t before = l->count;
+    int status = 0;
+    SMOE_FREED char *number = json_is_integer(value) ? smoe_json_dump(value, 0) : NULL;
+    if (number && json_integer_value(value) >= 0) return add_number(l, number, err);
+    if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
+        return add_name(l, json_string_value(value), err);
+    for (size_t i = 0; i < json_array_size(value) && !status; i++) {
+        const json_t *item = json_array_get(value, i);
+        status = json_is_array(item) ? no_class(err) : add_json(l, item, err);
+    }
+    if (!json_is_array(value)) {
+        SMOE_FREED char *text = smoe_json_dump(value, 0);
+        return smoe_fail(err, SMOE_DATA,
+                         "%.40s is no class: write a whole number from 0, or a name", text);
+    }
+    return status || l->count > before ? status : no_class(err);
+}
+
+/* Keeps each of the items from number `from` on only once. */
+static void classes_once(classes *l, size_t from) {
+    size_t kept = from;
+    for (size_t i = from; i < l->count; i++) {
+        size_t k = from;
+        while (k < kept && l->item[k] != l->item[i]) k++;
+        if (k == kept) l->item[kept++] = l->item[i];
+    }
+    l->count = kept;
+}
+
+/* Names become numbers in the order of the alphabet, and the set gets them as its classes; numbers
+ * are classes from 0 to the largest one. */
+static void classes_settle(classes *l, smoe_dataset *set) {
+    size_t named = json_object_size(l->names), k = 0, most = 0;
+    const char *key;
+    json_t *unused;
+    for (size_t i = 0; i < l->count; i++) most = l->item[i] > most ? l->item[i] : most;
+    if (!named) {
+        smoe_dataset_name_classes(set, NULL, most + 1);
+        return;
+    }
+    SMOE_FREED const char **name = smoe_alloc(named, sizeof *name);
+    SMOE_FREED uint32_t *to = smoe_alloc(named, sizeof *to);
+    json_object_foreach(l->names, key, unused) {
+        name[k++] = key;
+    }
+    (void)smoe_texts_sort(name, named);
+    k = 0;
+    json_object_foreach(l->names, key, unused) {
+        to[k++] = (uint32_t)smoe_texts_find(name, named, key);
+    }
+    for (size_t i = 0; i < l->count; i++) l->item[i] = to[l->item[i]];
+    smoe_dataset_name_classes(set, name, named);
+}
 
 /* ---- what a split has ---------------------------------------------------------------------- */
 
@@ -48,7 +176,7 @@ typedef struct store {
     size_t shards;
     sample *sample;
     size_t samples;
-    smoe_classlist list;
+    classes list;
     smoe_labels *labels;     /* data.labels, or NULL */
     const char *label_field; /* of json with the classes, "": json itself; NULL: cls has them */
     bool labelled;           /* the first sample has a class, and so must all */
@@ -72,7 +200,7 @@ static void store_free(store *s) {
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
     free(s->open.key);
     free(s->image_name);
-    smoe_classlist_free(&s->list);
+    classes_free(&s->list);
     smoe_labels_free(s->labels);
     free(s->field);
     free(s->sample);
@@ -256,7 +384,7 @@ static void webdataset_look_up(store *s) {
     s->has_label = true;
     if (!row) smoe_fail(&s->no_class, SMOE_DATA, "no row");
     for (size_t k = 0; k < n && !s->no_class.code; k++)
-        if (smoe_classlist_name(&s->list, name[k], &s->no_class)) return;
+        if (add_name(&s->list, name[k], &s->no_class)) return;
 }
 
 static int end_sample(store *s, smoe_err *err) {
@@ -273,7 +401,7 @@ static int end_sample(store *s, smoe_err *err) {
         s->list.count = s->open.class_at;
         return status;
     }
-    smoe_classlist_once(&s->list, s->open.class_at);
+    classes_once(&s->list, s->open.class_at);
     if (!s->samples) s->labelled = s->has_label;
     SMOE_APPEND(s->sample, s->samples) = s->open;
     s->open.key = NULL;
@@ -292,13 +420,13 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
     if (!s->label_field && strlen((char *)bytes) != m->size) {
         smoe_fail(why, SMOE_DATA, "byte %zu is zero, so it is no text", strlen((char *)bytes));
     } else if (!s->label_field) {
-        (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
+        (void)!add_text(&s->list, (char *)bytes, why);
     } else {
         json_error_t bad;
         json_auto_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, &bad);
         const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
         if (value)
-            (void)!smoe_classlist_json(&s->list, value, why);
+            (void)!add_json(&s->list, value, why);
         else if (object)
             smoe_fail(why, SMOE_DATA, "no %s", s->label_field);
         else
@@ -379,11 +507,18 @@ static void mark_parts(smoe_dataset *set, const store *s) {
 /* If classes have names, those of train are used, so that classes have the same numbers in every
  * split. */
 static int adopt_names(store *s, const char *split, smoe_err *err) {
+    const char *name;
+    json_t *unused;
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
     if (list_shards(&train, s->set, "train", err) || read_shards(&train, s->set->scan, err))
         return -1;
-    if (!smoe_classlist_adopt(&s->list, &train.list, err)) return 0;
-    return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
+    json_object_foreach(s->list.names, name, unused) {
+        if (!json_object_get(train.list.names, name))
+            return smoe_fail(err, SMOE_DATA, "%s: %s: the class %s is not one of train",
+                             s->set->path, split, name);
+    }
+    json_object_update_missing(s->list.names, train.list.names);
+    return 0;
 }
 
 static void webdataset_give_labels(smoe_dataset *set, const store *s) {
@@ -396,7 +531,7 @@ static void webdataset_give_labels(smoe_dataset *set, const store *s) {
 static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
     int status = smoe_labels_open(&s->labels, spec, err);
     for (size_t k = 0; s->labels && k < s->labels->classes && !status; k++)
-        status = smoe_classlist_name(&s->list, s->labels->all[k], err);
+        status = add_name(&s->list, s->labels->all[k], err);
     s->list.count = 0; /* only the names */
     return status;
 }
@@ -419,10 +554,10 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
-    smoe_classlist_settle(&s->list, set);
+    classes_settle(&s->list, set);
     webdataset_give_labels(set, s);
     webdataset_limit(set);
-    smoe_classlist_free(&s->list);
+    classes_free(&s->list);
     return 0;
 }
 
