@@ -1,6 +1,5 @@
-/* Cleaning texts; see clean.h. A text is an array of code points here, which ends with 0. */
-#include "text/clean.h"
-#include "base/base.h"
+/* Cleaning texts; see tokenizer.h. A text is an array of code points here, which ends with 0. */
+#include "text/tokenizer.h"
 
 #include <ctype.h>
 #include <unicase.h>

@@ -1,7 +1,6 @@
 /* What tokenizers share, opening that of a spec, and the one of bytes: their values, then start and
  * end; see tokenizer.h. */
 #include "text/tokenizer.h"
-#include "text/clean.h"
 
 void smoe_tokenizer_free(smoe_tokenizer *t) {
     if (!t) return;

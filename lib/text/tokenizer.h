@@ -28,6 +28,12 @@ int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
 size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
                              const char *text);
 
+/* A text as open_clip cleans it before its tokenizers (clean.c): what ftfy repairs, except letters
+ * that were decoded wrongly, HTML's names of characters, then lower case; smoe-spec(5) lists what
+ * differs. Fresh, in UTF-8, NFC, whose words are separated by one blank; `canonical`: without
+ * punctuation of ASCII, as for SigLIP. Bytes that are not UTF-8 become U+FFFD. */
+char *smoe_clean_text(const char *text, bool canonical);
+
 /* ---- for tokenizers: one file tokenizer_*.c each --------------------------------------------- */
 
 /* Adds an id; false when there is no room for more. */

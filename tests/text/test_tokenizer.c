@@ -1,5 +1,4 @@
 /* Tokenizers: ids by hand, truncated texts, vocabularies. */
-#include "text/clean.h"
 #include "text/tokenizer.h"
 #include "scratch.h"
 #include "unit.h"
