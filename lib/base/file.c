@@ -315,40 +315,32 @@ int smoe_file_lock(int fd) {
     return errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
 }
 
+static void stream_close(FILE **in) {
+    if (*in) fclose(*in);
+}
+
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {
-    int status = -1, fd = smoe_file_open(path, O_RDONLY, err);
-    char *bytes = NULL;
-    if (fd < 0) return -1;
-    FILE *in = fdopen(fd, "rb");
     struct stat there;
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    SMOE_FREED_BY(stream_close) FILE *in = fdopen(fd, "rb");
     if (!in || fstat(fd, &there)) {
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
         if (!in) close(fd);
-        goto out;
+        return -1;
     }
-    if ((uintmax_t)there.st_size > most) {
-        smoe_fail(err, SMOE_DATA, "%s: %jd bytes, at most %zu are accepted", path,
-                  (intmax_t)there.st_size, most);
-        goto out;
-    }
-    bytes = malloc((size_t)there.st_size + 1);
-    if (!bytes) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: no memory for %zu bytes", path, (size_t)there.st_size);
-        goto out;
-    }
-    *size = fread(bytes, 1, (size_t)there.st_size, in);
-    if (ferror(in)) {
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: at byte %zu", path, *size);
-        goto out;
-    }
-    bytes[*size] = '\0';
-    *text = bytes;
-    bytes = NULL;
-    status = 0;
-out:
-    free(bytes);
-    if (in) fclose(in);
-    return status;
+    size_t bytes = (size_t)there.st_size;
+    if ((uintmax_t)there.st_size > most)
+        return smoe_fail(err, SMOE_DATA, "%s: %jd bytes, at most %zu are accepted", path,
+                         (intmax_t)there.st_size, most);
+    SMOE_FREED char *read = malloc(bytes + 1);
+    if (!read) return smoe_fail(err, SMOE_RUNTIME, "%s: no memory for %zu bytes", path, bytes);
+    *size = fread(read, 1, bytes, in);
+    if (ferror(in)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: at byte %zu", path, *size);
+    read[*size] = '\0';
+    *text = read;
+    read = NULL; /* it is the caller's */
+    return 0;
 }
 
 bool smoe_file_is_pointer(const void *bytes, size_t size) {
