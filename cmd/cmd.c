@@ -1,6 +1,5 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
-#include "base/shell.h"
 #include "base/stop.h"
 #include "bench/cost.h"
 #include "draw/gnuplot.h"

@@ -2,7 +2,6 @@
  * spec's initial values (store/model_file.h), with fewer experts (train/prune.h), or as a graph of
  * ONNX (vit/model.h). */
 #include "cmd.h"
-#include "base/shell.h"
 #include "store/implied.h"
 #include "store/model_file.h"
 #include "train/prune.h"

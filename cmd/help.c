@@ -1,6 +1,5 @@
 /* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
-#include "base/shell.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
 

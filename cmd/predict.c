@@ -1,7 +1,6 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
 #include "api/model.h"
-#include "base/shell.h"
 #include "data/scan.h"
 #include "vit/model.h"
 

@@ -6,7 +6,6 @@
 #include "trials.h"
 #include "cmd.h"
 #include "base/clock.h"
-#include "base/shell.h"
 #include "base/stop.h"
 #include "compare/settings.h"
 #include "sweep/axes.h"

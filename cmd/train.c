@@ -6,7 +6,6 @@
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
-#include "base/shell.h"
 #include "base/stop.h"
 #include "spec/routers.h"
 #include "draw/plot.h"

@@ -1,7 +1,6 @@
 /* What is told about the trials of a sweep; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
-#include "base/shell.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
 #include "spec/schema.h"

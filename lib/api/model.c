@@ -8,7 +8,6 @@
 #include "bench/cost.h"
 #include "data/decode.h"
 #include "base/file.h"
-#include "base/shell.h"
 #include "spec/routers.h"
 #include "spec/spec.h"
 #include "spec/tasks.h"

@@ -180,6 +180,10 @@ size_t smoe_text_letters(const char *text); /* characters, not bytes */
  * writing are replaced. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
+/* A word of a command line that a message shows, for a shell that it is pasted into: in single
+ * quotes if that would read it otherwise. Fresh. */
+char *smoe_shell_word(const char *text);
+
 /* Up to the end of the scope, this thread reads and writes numbers with a decimal point, whatever
  * the locale of the program. Every public function that reads or writes any begins with it. */
 #define SMOE_NUMBERS_IN_C \

@@ -1,6 +1,5 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
-#include "base/shell.h"
 #include "store/run.h"
 #include "store/run_files.h"
 #include "tensors/foreign.h"

@@ -2,7 +2,6 @@
  * The parameter table in and out of safetensors: every parameter under its own name and exact
  * shape, or from what a file has in its place (tensors/init_map.h).
  */
-#include "base/shell.h"
 #include "tensors/foreign.h"
 #include "tensors/params_io.h"
 

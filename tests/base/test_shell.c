@@ -1,6 +1,6 @@
 /* Words of command lines: a shell reads from them what went in. */
 #include "base/alloc.h"
-#include "base/shell.h"
+#include "base/base.h"
 #include "unit.h"
 
 #include <stdio.h>
