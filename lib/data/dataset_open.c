@@ -11,18 +11,6 @@ static const smoe_source_type *const types[SMOE_SOURCES] = {
 #include "spec/sources.def"
 };
 
-static int check_request(const smoe_spec *spec, const char *split, smoe_err *err) {
-    const smoe_data_spec *data = &spec->data;
-    if (strcmp(split, "train") && strcmp(split, "test") && strcmp(split, "val"))
-        return smoe_fail(err, SMOE_USAGE, "data: no split '%s' (train, test, val)", split);
-    if (data->channels != 1 && data->channels != 3)
-        return smoe_fail(err, SMOE_USAGE, "data.channels: %zu, must be 1 or 3", data->channels);
-    if (data->image_size < 1 || data->image_size > 4096)
-        return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, must be 1 .. 4096",
-                         data->image_size);
-    return 0;
-}
-
 /* N: the number in the data, or data.classes if that is larger. */
 static int settle_classes(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     const size_t wanted = spec->data.classes;
@@ -165,7 +153,8 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
                          smoe_opening purpose, smoe_scan *scan, smoe_err *err) {
     *out = NULL;
     smoe_source source = spec->data.source;
-    if (check_request(spec, split, err)) return -1;
+    if (strcmp(split, "train") && strcmp(split, "test") && strcmp(split, "val"))
+        return smoe_fail(err, SMOE_USAGE, "data: no split '%s' (train, test, val)", split);
     bool keeps = scan && scan->kept && purpose != SMOE_OPEN_SURVEY;
     smoe_datasets *keeper = keeps && !smoe_sources[source].generated ? scan->kept : NULL;
     SMOE_FREED char *text = keeper ? text_of_data(spec, split, purpose) : NULL;

@@ -43,9 +43,6 @@ static void test_sizes(void **state) {
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 7, 3);
     datafiles_refused(&spec, "train", SMOE_USAGE, "data.image_size: 7", "at least 8", NULL);
     spec.data.image_size = 32;
-    spec.data.channels = 2;
-    datafiles_refused(&spec, "train", SMOE_USAGE, "data.channels: 2", NULL);
-    spec.data.channels = 3;
     static const size_t size[][3] = {/* limit, test_size, images */
                                      {0, 20000, 20000},
                                      {30, 0, 30},
