@@ -193,13 +193,6 @@ static smoe_turns writers_of(const making *m, smoe_comm *comm) {
                         .own = (size_t)comm->rank};
 }
 
-/* Writes all files into the temporary folder, which is then ready to be renamed. */
-static int checkpoint_build(making *m, smoe_comm *comm, smoe_err *err) {
-    if (checksums(m, comm, err)) return -1;
-    m->turns = writers_of(m, comm);
-    return finish_reading(m, comm, files_write(m, err), err);
-}
-
 int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
                           const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     bool chief = !to->comm->rank;
@@ -208,7 +201,11 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
     if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
     if (chief) status = smoe_checkpoints_make(to->dir, state->step, err);
     status = smoe_comm_agree(to->comm, status, NULL, err);
-    if (!status) status = checkpoint_build(&m, to->comm, err);
+    if (!status) status = checksums(&m, to->comm, err);
+    if (!status) {
+        m.turns = writers_of(&m, to->comm);
+        status = finish_reading(&m, to->comm, files_write(&m, err), err);
+    }
     if (!chief) return smoe_comm_agree(to->comm, status, NULL, err);
     if (!status && smoe_checkpoints_install(to->dir, state->step, err)) status = -1;
     if (status) smoe_checkpoints_discard(to->dir, state->step);

@@ -148,20 +148,14 @@ typedef struct wanted {
     bool verify;
 } wanted;
 
-/* Of the weights of a checkpoint in a folder, the path of their moving average, where it is there;
- * fresh. */
-static char *average_of(const char *path) {
-    SMOE_FREED char *beside = smoe_file_beside(path, SMOE_CHECKPOINT_AVERAGE);
-    return smoe_alloc_text(smoe_shards_there(beside) ? beside : path);
-}
-
 /* Opens the file that is wanted, in one attempt; its path is fresh, NULL where there is none. */
 static int locate_look(const wanted *w, smoe_safetensors **file, char **path, smoe_err *err) {
     const char *weights = w->choice.weights;
     SMOE_FREED char *found = model_path(w->arg, w->which, err);
     if (!found) return -1;
     bool within = strcmp(found, w->arg) != 0, average = weights && !strcmp(weights, "ema");
-    *path = within && average ? average_of(found) : smoe_alloc_text(found);
+    SMOE_FREED char *beside = smoe_file_beside(found, SMOE_CHECKPOINT_AVERAGE);
+    *path = smoe_alloc_text(within && average && smoe_shards_there(beside) ? beside : found);
     if (!smoe_text_ends(*path, SMOE_SHARDS_INDEX) && of_another_kind(*path, err)) return -1;
     /* A checkpoint has its average in another file. */
     if (within && smoe_text_ends(*path, "/" SMOE_CHECKPOINT_AVERAGE)) {

@@ -432,13 +432,6 @@ int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height
     return 0;
 }
 
-/* train.tensorboard: the record as an event. */
-static int put_event(smoe_run *run, const json_t *record, smoe_err *err) {
-    if (!run->events) return 0;
-    if (open_events(run, err)) return -1;
-    return smoe_run_event(run->file, record, (double)time(NULL), err);
-}
-
 /* Sets the digest to that of the first `size` bytes of the records, which are read if necessary.
  * Returns 0, or -1 with errno. */
 static int chain_reach(smoe_run *run, off_t size) {
@@ -493,7 +486,8 @@ static int append_record(smoe_run *run, const json_t *record, smoe_err *err) {
 
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     int status = append_record(run, record, err);
-    if (!status) status = put_event(run, record, err);
+    if (!status && run->events) status = open_events(run, err);
+    if (!status && run->events) status = smoe_run_event(run->file, record, (double)time(NULL), err);
     json_decref(record);
     return status;
 }
@@ -541,25 +535,19 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* The records of a checkpoint are there when it is. */
-static int records_ready(smoe_run *run, smoe_err *err) {
-    return still_there(run, err) ? -1 : records_sync(run, err);
-}
-
-/* The table of a long run is written only at its end. */
-static int records_table(const smoe_run *run, smoe_err *err) {
-    return lseek(run->fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
-}
-
 int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
                         const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     smoe_checkpoint whole = *state;
-    if (smoe_comm_agree(to->comm, run ? records_ready(run, err) : 0, NULL, err)) return -1;
+    /* the records of a checkpoint are there when it is */
+    int status = run && (still_there(run, err) || records_sync(run, err)) ? -1 : 0;
+    if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
     if (run) whole.records = run->count;
     smoe_comm_broadcast(to->comm, &whole, sizeof whole);
     whole.names = state->names;
     if (smoe_checkpoint_write(to, params, spec, &whole, err)) return -1;
-    return smoe_comm_agree(to->comm, run ? records_table(run, err) : 0, NULL, err);
+    /* the table of a long run is written only at its end */
+    if (run && lseek(run->fd, 0, SEEK_END) < SHORT) status = smoe_run_csv(run->dir, err);
+    return smoe_comm_agree(to->comm, status, NULL, err);
 }
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
