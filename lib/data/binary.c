@@ -11,39 +11,6 @@ enum { MOST_BYTES = 1 << 30 };
 
 /* ---- gzip ------------------------------------------------------------------------------------ */
 
-/* Inflates one gzip member into the growing *to. Returns 1 at its end, -1 on failure. */
-static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room, size_t most,
-                          size_t total, const smoe_scan *scan, smoe_err *err) {
-    for (;;) {
-        if (*used == *room) {
-            size_t larger = *room * 2;
-            if (*room >= most)
-                return smoe_fail(err, SMOE_DATA, "inflates to more than the %zu bytes accepted",
-                                 most);
-            if (larger > most) larger = most;
-            uint8_t *p = realloc(*to, larger + 1);
-            if (!p) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", larger);
-            *to = p;
-            *room = larger;
-        }
-        size_t free_bytes = *room - *used;
-        z->next_out = *to + *used;
-        z->avail_out = free_bytes < UINT32_MAX ? (uInt)free_bytes : UINT32_MAX;
-        uInt before = z->avail_out;
-        int code = inflate(z, Z_NO_FLUSH);
-        *used += before - z->avail_out;
-        if (code == Z_STREAM_END) return 1;
-        size_t at = total - z->avail_in;
-        if (code == Z_MEM_ERROR) return smoe_fail(err, SMOE_RUNTIME, "out of memory inflating");
-        if (code != Z_OK && code != Z_BUF_ERROR)
-            return smoe_fail(err, SMOE_DATA, "damaged gzip data near byte %zu: %s", at,
-                             z->msg ? z->msg : "no message");
-        if (!z->avail_in && z->avail_out)
-            return smoe_fail(err, SMOE_DATA, "gzip data is truncated at byte %zu", at);
-        if (smoe_scan_asked(scan, err)) return -1;
-    }
-}
-
 /* Zeros that fill up the last block of a tape or a disk are not a gzip member. */
 static bool only_zeros(const z_stream *z) {
     for (size_t i = 0; i < z->avail_in; i++)
@@ -51,25 +18,50 @@ static bool only_zeros(const z_stream *z) {
     return true;
 }
 
+static void inflate_end(z_stream *z) {
+    (void)inflateEnd(z);
+}
+
 int smoe_binary_inflate(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan,
                         smoe_err *err) {
     enum { FIRST_GUESS = 1 << 16 };
     if (*size < 2 || (*bytes)[0] != 0x1f || (*bytes)[1] != 0x8b) return 0;
-    size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
-    z_stream z = {.next_in = *bytes, .avail_in = (uInt)*size};
-    int status;
     if (*size > UINT32_MAX)
         return smoe_fail(err, SMOE_DATA, "%zu bytes of gzip are more than is accepted", *size);
-    uint8_t *to = smoe_alloc(room + 1, 1);
+    size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
+    SMOE_FREED uint8_t *to = smoe_alloc(room + 1, 1);
+    SMOE_FREED_BY(inflate_end) z_stream z = {.next_in = *bytes, .avail_in = (uInt)*size};
     if (inflateInit2(&z, 15 + 16) != Z_OK) smoe_alloc_end();
-    do { /* a .gz may be several members one after another */
-        status = inflate_member(&z, &to, &used, &room, most, *size, scan, err);
-    } while (status == 1 && !only_zeros(&z) && inflateReset(&z) == Z_OK);
-    inflateEnd(&z);
-    free(status < 0 ? to : *bytes);
-    if (status < 0) return -1;
+    for (bool more = true; more;) {
+        if (used == room) {
+            if (room >= most)
+                return smoe_fail(err, SMOE_DATA, "inflates to more than the %zu bytes accepted",
+                                 most);
+            room = room * 2 < most ? room * 2 : most;
+            uint8_t *larger = realloc(to, room + 1);
+            if (!larger) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", room);
+            to = larger;
+        }
+        z.next_out = to + used;
+        z.avail_out = room - used < UINT32_MAX ? (uInt)(room - used) : UINT32_MAX;
+        int code = inflate(&z, Z_NO_FLUSH);
+        size_t at = *size - z.avail_in;
+        used = (size_t)(z.next_out - to);
+        if (code == Z_MEM_ERROR) return smoe_fail(err, SMOE_RUNTIME, "out of memory inflating");
+        if (code != Z_OK && code != Z_BUF_ERROR && code != Z_STREAM_END)
+            return smoe_fail(err, SMOE_DATA, "damaged gzip data near byte %zu: %s", at,
+                             z.msg ? z.msg : "no message");
+        if (code == Z_STREAM_END) /* a .gz may be several members one after another */
+            more = !only_zeros(&z) && inflateReset(&z) == Z_OK;
+        else if (!z.avail_in && z.avail_out)
+            return smoe_fail(err, SMOE_DATA, "gzip data is truncated at byte %zu", at);
+        else if (smoe_scan_asked(scan, err))
+            return -1;
+    }
+    free(*bytes);
     *bytes = to;
     *size = used;
+    to = NULL; /* it is the caller's */
     return 0;
 }
 
