@@ -49,15 +49,6 @@ typedef smoe_foreign_piece piece;
     AXES(name "/kernel", ours ".weight", "2,01"), SAME(name "/bias", ours ".bias")
 #define FLAX_BLOCK "Transformer/encoderblock_#/"
 
-/* torch.nn.MultiheadAttention and the MLP of OpenAI's CLIP. */
-#define CLIP_BLOCK(layer)                                                                          \
-    SAME(layer "ln_1.*", "blocks.#.norm1.*"), SAME(layer "attn.in_proj_*", "blocks.#.attn.qkv.*"), \
-        SAME(layer "attn.out_proj.*", "blocks.#.attn.proj.*"),                                     \
-        SAME(layer "ls_1.gamma", "blocks.#.ls1.gamma"), SAME(layer "ln_2.*", "blocks.#.norm2.*"),  \
-        SAME(layer "mlp.c_fc.*", "blocks.#.mlp.fc1.*"),                                            \
-        SAME(layer "mlp.c_proj.*", "blocks.#.mlp.fc2.*"),                                          \
-        SAME(layer "ls_2.gamma", "blocks.#.ls2.gamma")
-
 /* A text tower has open_clip's names, here after "text.". */
 #define TEXT(name) SAME(name, "text." name)
 #define TEXT_BLOCK "text.transformer.resblocks.#."
@@ -118,7 +109,14 @@ static const rule table[] = {
     AXES("visual.class_embedding", "cls_token", ",,0"),
     AXES("visual.positional_embedding", "pos_embed", ",0,1"),
     SAME("visual.ln_pre.*", "norm_pre.*"),
-    CLIP_BLOCK("visual.transformer.resblocks.#."),
+    SAME("visual.transformer.resblocks.#.ln_1.*", "blocks.#.norm1.*"),
+    SAME("visual.transformer.resblocks.#.attn.in_proj_*", "blocks.#.attn.qkv.*"),
+    SAME("visual.transformer.resblocks.#.attn.out_proj.*", "blocks.#.attn.proj.*"),
+    SAME("visual.transformer.resblocks.#.ls_1.gamma", "blocks.#.ls1.gamma"),
+    SAME("visual.transformer.resblocks.#.ln_2.*", "blocks.#.norm2.*"),
+    SAME("visual.transformer.resblocks.#.mlp.c_fc.*", "blocks.#.mlp.fc1.*"),
+    SAME("visual.transformer.resblocks.#.mlp.c_proj.*", "blocks.#.mlp.fc2.*"),
+    SAME("visual.transformer.resblocks.#.ls_2.gamma", "blocks.#.ls2.gamma"),
     SAME("visual.ln_post.*", "norm.*"),
     AXES("visual.proj", "head.proj.weight", "1,0"),
     SAME("visual.head.proj.*", "head.proj.*"),
