@@ -57,10 +57,11 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
     SMOE_FREED_BY(smoe_result_free) smoe_result lines = {0};
     const smoe_paper paper = {.columns = p->terminal ? (size_t)terminal_width() : 0, .labels = 10};
-    if (p->quiet || p->json) return;
+    if (p->options->quiet || p->options->json) return;
     smoe_heading_data(&lines, begin->spec, begin->train, begin->test);
     smoe_heading_model(&lines, begin->spec, begin->model);
-    if (p->init || begin->spec->train.optimizer.groups.count)
+    /* where weights come from elsewhere, too */
+    if (p->options->init || begin->spec->train.optimizer.groups.count)
         smoe_heading_optimizer(&lines, begin->spec, begin->model);
     if (begin->step < begin->spec->train.steps)
         smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
@@ -98,7 +99,7 @@ static void progress_on_step(void *user, const smoe_train_status *step) {
 
 static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
     smoe_progress *p = user;
-    if (p->quiet) return;
+    if (p->options->quiet) return;
     char line[256], loss[32];
     snprintf(line, sizeof line, "step %llu: %s loss %s, top-1 accuracy %.4f (%zu image%s)",
              (unsigned long long)step, split, smoe_cmd_loss(loss, sizeof loss, eval->loss),
@@ -108,12 +109,12 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
 
 static void on_note(void *user, const char *text) {
     smoe_progress *p = user;
-    if (p->verbose && !p->quiet) progress_say(p, text);
+    if (p->options->verbose && !p->options->quiet) progress_say(p, text);
 }
 
 static void on_say(void *user, const char *text) {
     smoe_progress *p = user;
-    if (!p->quiet) progress_say(p, text);
+    if (!p->options->quiet) progress_say(p, text);
 }
 
 /* "120 of 2000 images". */
@@ -143,10 +144,7 @@ static void on_scan(void *user, size_t done, size_t all, const char *what) {
 
 void smoe_progress_open(smoe_progress *p, const smoe_options *options, const char *what,
                         const volatile sig_atomic_t *stop) {
-    *p = (smoe_progress){.quiet = options->quiet,
-                         .verbose = options->verbose,
-                         .init = options->init,
-                         .json = options->json,
+    *p = (smoe_progress){.options = options,
                          .lines = !options->quiet && !options->no_progress,
                          .terminal = smoe_cmd_screen(stderr).redraws,
                          .color = smoe_cmd_color(options, stderr),

@@ -9,8 +9,8 @@
 #include "train/trainer.h"
 
 typedef struct smoe_progress {
-    bool quiet, verbose, lines, terminal, color, json;
-    bool init;            /* weights come from elsewhere: name the optimiser too */
+    const smoe_options *options;
+    bool lines, terminal, color;
     bool shown;           /* a line without its end is on the terminal */
     double last;          /* when the last line was written, in seconds of the monotonic clock */
     smoe_find_rate *find; /* of train --find-lr: is told the losses; NULL: none */

@@ -102,11 +102,10 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
  * trial. */
 typedef struct sweep_live {
     const smoe_sweep *sweep;
-    bool quiet, lines, terminal;
-    size_t jobs;  /* trials at once */
-    size_t drawn; /* lines of the table on the terminal */
+    const smoe_options *options;
+    bool table;   /* on the terminal */
+    size_t drawn; /* lines of it that are there */
     double last;  /* when it was drawn */
-    smoe_runner_observer observer;
 } sweep_live;
 
 static const double redraw_after = 0.2; /* seconds */
@@ -161,7 +160,7 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
  * before a trial is done. */
 static double seconds_left(const sweep_live *live, const smoe_runner_trial *trial) {
     double spent = 0, left = 0;
-    size_t done = 0, waiting = 0, running = 0, most = live->jobs;
+    size_t done = 0, waiting = 0, running = 0, most = (size_t)live->options->jobs;
     for (size_t i = 0; i < live->sweep->trials; i++) {
         const smoe_trial *t = &live->sweep->trial[i];
         double seconds = result_number(t, SMOE_METRIC_SECONDS);
@@ -220,12 +219,12 @@ static void live_draw(sweep_live *live, const smoe_runner_trial *trial) {
 static void on_show(void *user, const smoe_runner_trial *trial, bool last) {
     sweep_live *live = user;
     bool due = last || smoe_now() - live->last >= redraw_after;
-    if (live->lines && live->terminal && due) live_draw(live, trial);
+    if (live->table && due) live_draw(live, trial);
 }
 
 static void sweep_on_say(void *user, const char *text) {
     sweep_live *live = user;
-    if (live->quiet) return;
+    if (live->options->quiet) return;
     erase(live);
     fprintf(stderr, "%s\n", text);
     live->last = 0;
@@ -236,7 +235,7 @@ static void sweep_on_ended(void *user, size_t i) {
     const smoe_trial *trial = &live->sweep->trial[i];
     char text[600], about[48], a[NUMBER_TEXT], b[NUMBER_TEXT];
     live->last = 0;
-    if (live->terminal && live->lines) return;
+    if (live->table) return;
     if (trial->state == SMOE_TRIAL_DONE)
         snprintf(text, sizeof text, "%s: top-1 accuracy %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
@@ -271,13 +270,11 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
 }
 
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    bool shows = !options->quiet && !options->no_progress;
     sweep_live live = {
-        .sweep = sweep,
-        .jobs = (size_t)options->jobs,
-        .quiet = options->quiet,
-        .lines = !options->quiet && !options->no_progress,
-        .terminal = smoe_cmd_screen(stderr).redraws,
-        .observer = {.user = &live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say}};
+        .sweep = sweep, .options = options, .table = shows && smoe_cmd_screen(stderr).redraws};
+    const smoe_runner_observer observer = {
+        .user = &live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say};
     const volatile sig_atomic_t *stop;
     if (smoe_cmd_catch(&stop, NULL, err) || say_heading(sweep, options, err)) return -1;
     const smoe_runner_options how = {.jobs = (size_t)options->jobs,
@@ -288,7 +285,7 @@ static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *
                                      .scan = options->scan,
                                      .argc = options->argc,
                                      .argv = options->argv,
-                                     .observer = &live.observer};
+                                     .observer = &observer};
     return smoe_runner_run(sweep, &how, err);
 }
 
