@@ -14,7 +14,6 @@
  * is the exit status. */
 #define COMMAND(id, ...) smoe_command_run cmd_##id;
 #include "commands.def"
-#undef COMMAND
 
 /* Text line by line, each after `before`. */
 void smoe_cmd_lines(FILE *out, const char *before, const char *text);

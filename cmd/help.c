@@ -137,7 +137,6 @@ typedef struct paper_entry {
 static const paper_entry papers[] = {
 #define PAPER(where, what, command, scale) {where, what, command, scale},
 #include "papers.def"
-#undef PAPER
 };
 
 static void print_paper(const paper_entry *p) {

@@ -130,7 +130,6 @@ static int check_environment(smoe_err *err) {
 static smoe_command_run *const runs[] = {
 #define COMMAND(id, ...) cmd_##id,
 #include "commands.def"
-#undef COMMAND
 };
 
 /* A signal that ends the command before it has printed its result is not silent. Of several

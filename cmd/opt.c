@@ -11,14 +11,12 @@ const smoe_option smoe_option_table[] = {
 #define OPTION(type, field, ...) \
     {.kind = SMOE_OPT_##type, .at = offsetof(smoe_options, field), __VA_ARGS__},
 #include "options.def"
-#undef OPTION
 };
 const size_t smoe_option_count = SMOE_COUNT(smoe_option_table);
 
 const smoe_command smoe_commands[] = {
 #define COMMAND(id, ...) {__VA_ARGS__},
 #include "commands.def"
-#undef COMMAND
 };
 const size_t smoe_command_count = SMOE_COUNT(smoe_commands);
 

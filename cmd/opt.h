@@ -11,7 +11,6 @@
 enum {
 #define OPTION(kind, field, ...) SMOE_OPTION_##field,
 #include "options.def"
-#undef OPTION
     SMOE_OPTIONS
 };
 
@@ -23,10 +22,6 @@ typedef struct smoe_options {
 #define SMOE_FIELD_COUNT(field) long field;
 #define OPTION(kind, field, ...) SMOE_FIELD_##kind(field)
 #include "options.def"
-#undef OPTION
-#undef SMOE_FIELD_FLAG
-#undef SMOE_FIELD_TEXT
-#undef SMOE_FIELD_COUNT
     bool given[SMOE_OPTIONS];           /* on the command line, by the entry's number */
     const struct smoe_command *command; /* NULL: `smoe` itself */
     char **assign;                      /* the key=value arguments, in order; pointers into argv */

@@ -9,11 +9,6 @@ const smoe_rule smoe_option_rules[] = {
 #define IDLE(commands, names, why) {names, SMOE_RULE_IDLE, "", why, commands},
 #define INSTEAD(names, why) {names, SMOE_RULE_INSTEAD, "", why, ""},
 #include "rules.def"
-#undef ALWAYS
-#undef NEEDS
-#undef NOT
-#undef IDLE
-#undef INSTEAD
 };
 const size_t smoe_option_rule_count = SMOE_COUNT(smoe_option_rules);
 

@@ -565,7 +565,3 @@ int cmd_sweep(const smoe_options *options, smoe_err *err) {
         return -1;
     return action_of(options)(&sweep, options, err);
 }
-
-int cmd_ablate(const smoe_options *options, smoe_err *err) {
-    return cmd_sweep(options, err);
-}

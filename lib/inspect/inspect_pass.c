@@ -276,7 +276,6 @@ static const struct entry {
 #define FRAME(frame, need, per, ...) \
     {.name = #frame, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##frame, __VA_ARGS__},
 #include "inspect/inspect.def"
-#undef FRAME
 };
 
 enum { ENTRIES = SMOE_COUNT(entries) };

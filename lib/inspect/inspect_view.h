@@ -127,4 +127,3 @@ typedef void smoe_fill_layer(const smoe_inspection *r, smoe_frame *frame, size_t
 typedef int smoe_fill_run(const smoe_inspection *r, smoe_frame *frame, smoe_err *err);
 #define FRAME(name, needs, per, ...) smoe_fill_##per smoe_fill_##name;
 #include "inspect/inspect.def"
-#undef FRAME

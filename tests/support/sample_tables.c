@@ -75,7 +75,6 @@ static const struct inspected_table {
 } tables[] = {
 #define FRAME(table, needs, per, ...) {.name = #table, __VA_ARGS__},
 #include "inspect/inspect.def"
-#undef FRAME
 };
 
 void sample_tables_init(smoe_frame *frame, const char *name) {
