@@ -84,7 +84,7 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
                      .format = "%.4f");
     if (sweep->evaluate.points) {
         json_auto_t *list = NULL;
-        if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
+        if (smoe_evaluations_read(&list, NULL, sweep, i, err)) return -1;
         SMOE_FREED char *text =
             smoe_text_format("%zu of %zu", json_array_size(list), sweep->evaluate.points);
         smoe_frame_cells(frame, {NULL, .text = text, .heading = "evaluations"},

@@ -80,7 +80,7 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     smoe_err err = {0};
     const char *name = sweep->trial[i].name;
     size_t want = sweep->evaluate.points;
-    int status = smoe_evaluations_read(&list, sweep, i, &err);
+    int status = smoe_evaluations_read(&list, NULL, sweep, i, &err);
     size_t have = json_array_size(list);
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;

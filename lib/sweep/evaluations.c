@@ -162,16 +162,16 @@ int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     return smoe_file_remove(path, err);
 }
 
-/* The list, and the checksums of the images by split, which files of older versions lack: fresh. */
-static int results_read(json_t **list, json_t **images, const smoe_sweep *sweep, size_t i,
-                        smoe_err *err) {
+/* Files of older versions lack checksums. */
+int smoe_evaluations_read(json_t **list, json_t **images, const smoe_sweep *sweep, size_t i,
+                          smoe_err *err) {
     SMOE_FREED char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
     bool sealed;
-    *list = *images = NULL;
+    *list = NULL;
+    if (images) *images = json_object();
     if (smoe_file_is_absent(path)) {
         *list = json_array();
-        *images = json_object();
         return 0;
     }
     if (smoe_file_read(path, FILE_MOST, &text, &size, err)) return -1;
@@ -179,18 +179,12 @@ static int results_read(json_t **list, json_t **images, const smoe_sweep *sweep,
     if (!object) return -1;
     /* Older versions wrote the list alone. */
     json_t *found = json_is_array(object) ? object : json_object_get(object, "evaluations");
-    json_t *marks = json_object_get(object, "images");
     if (!json_is_array(found) || json_array_size(found) > sweep->evaluate.points)
         return smoe_fail(err, SMOE_DATA,
                          "%s: has no results of evaluations; remove it to evaluate again", path);
     *list = json_incref(found);
-    *images = json_is_object(marks) ? json_incref(marks) : json_object();
+    if (images) json_object_update(*images, json_object_get(object, "images"));
     return 0;
-}
-
-int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    json_auto_t *images = NULL;
-    return results_read(list, &images, sweep, i, err);
 }
 
 /* ---- evaluating ------------------------------------------------------------------------------ */
@@ -215,7 +209,7 @@ static int stage_check_images(const stage *s, smoe_err *err) {
         const smoe_trial *trial = &s->sweep->trial[k];
         json_auto_t *list = NULL, *images = NULL, *spec = json_loads(trial->spec, 0, NULL);
         if (!json_equal(json_object_get(own, "data"), json_object_get(spec, "data")) ||
-            results_read(&list, &images, s->sweep, k, NULL))
+            smoe_evaluations_read(&list, &images, s->sweep, k, NULL))
             continue;
         const json_t *then = json_object_get(images, s->split);
         if (then && !json_equal(then, mark))
@@ -307,7 +301,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
     size_t points = sweep->evaluate.points;
     for (size_t c = 0; c < sweep->evaluate.columns; c++)
         s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
-    int status = results_read(&list, &s.images, sweep, i, err);
+    int status = smoe_evaluations_read(&list, &s.images, sweep, i, err);
     SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
     if (!status && json_array_size(list) < points)
@@ -375,7 +369,7 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
     table->plan.seen = smoe_alloc_text(sweep->plan.seen);
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         json_auto_t *list = NULL;
-        status = smoe_evaluations_read(&list, sweep, i, err);
+        status = smoe_evaluations_read(&list, NULL, sweep, i, err);
         if (!status && sweep->trial[i].state == SMOE_TRIAL_DONE &&
             json_array_size(list) < sweep->evaluate.points)
             status = smoe_fail(err, SMOE_DATA,

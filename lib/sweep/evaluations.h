@@ -31,9 +31,10 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 
-/* The results of trial i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array.
- * SMOE_DATA when the file is damaged. */
-int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i,
+/* The results of trial i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array;
+ * and, unless `images` is NULL, the checksums of the images by split: a new object. SMOE_DATA when
+ * the file is damaged. */
+int smoe_evaluations_read(json_t **list, json_t **images, const smoe_sweep *sweep, size_t i,
                           smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes the results of trial i, which is then evaluated again. */

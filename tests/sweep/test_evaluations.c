@@ -220,10 +220,10 @@ static void results_are_tabled(void **state) {
     json_t *list;
     snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.trial[3].name);
     scratch_write(path, "[{}, {}, {}]", 12); /* more than there are points */
-    assert_int_equal(smoe_evaluations_read(&list, &sweep, 3, &err), -1);
+    assert_int_equal(smoe_evaluations_read(&list, NULL, &sweep, 3, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     scratch_write(path, "[{}, ", 5);
-    assert_int_equal(smoe_evaluations_read(&list, &sweep, 3, &err), -1);
+    assert_int_equal(smoe_evaluations_read(&list, NULL, &sweep, 3, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     smoe_sweep_free(&sweep);
 }
