@@ -31,6 +31,7 @@ typedef struct inspect_job {
     size_t frames;
     const smoe_frame *all, *routing; /* of these, those of the runs and of their layers */
     smoe_origin origin;
+    double width; /* of figures, in inches; 0: not given */
 } inspect_job;
 
 static void inspect_job_free(inspect_job *job) {
@@ -147,12 +148,14 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
 
 /* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const inspect_job *job, const smoe_sample *samples, size_t count,
-                         double width, bool *drawn, smoe_err *err) {
+                         bool *drawn, smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame tiles = {0};
     const char *out = job->options->out;
     SMOE_FREED char *path = smoe_text_format("%s/overlays/tiles.csv", out);
-    smoe_overlays sheets = {
-        .folder = out, .units = {job->run->slot, job->run->slots}, .width = width, .frame = &tiles};
+    smoe_overlays sheets = {.folder = out,
+                            .units = {job->run->slot, job->run->slots},
+                            .width = job->width,
+                            .frame = &tiles};
     smoe_overlays_frame(&tiles);
     if ((job->options->force && smoe_overlays_remove(out, err)) ||
         smoe_overlays_write(&sheets, samples, count, err))
@@ -193,11 +196,10 @@ static int inspect_draw(const inspect_job *job, smoe_err *err) {
                                 .sample_count = count,
                                 .origin = job->origin.fact,
                                 .origin_count = job->origin.count};
-    double width;
     bool sheets;
-    if (smoe_cmd_width(options, &width, err) ||
-        draw_overlays(job, samples, count, width, &sheets, err) ||
-        smoe_figures_write(job->frame, job->frames, options->out, width, &scripts, &drawn, err))
+    if (draw_overlays(job, samples, count, &sheets, err) ||
+        smoe_figures_write(job->frame, job->frames, options->out, job->width, &scripts, &drawn,
+                           err))
         return -1;
     if (drawn < scripts || !sheets)
         smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");
@@ -351,9 +353,8 @@ static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int inspect_check_arguments(const inspect_job *job, smoe_err *err) {
-    double inches;
-    if (smoe_cmd_width(job->options, &inches, err)) return -1;
+static int inspect_check_arguments(inspect_job *job, smoe_err *err) {
+    if (smoe_cmd_width(job->options, &job->width, err)) return -1;
     for (size_t i = 0; i < job->runs; i++) {
         const inspected *x = &job->run[i];
         if (!x->loaded.spec.model.moe.layer_count)

@@ -205,13 +205,12 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     if (smoe_model_pairs(r->subject.model)) return 0; /* an image has an embedding, no logits */
     if (group < 2) group = 2;
     if (group > batch) group = batch;
-    company c = {.an_image = data->channels * data->image_size * data->image_size};
-    SMOE_FREED real *pixels = smoe_alloc(group * c.an_image, sizeof *pixels);
+    size_t an_image = data->channels * data->image_size * data->image_size;
+    SMOE_FREED real *pixels = smoe_alloc(group * an_image, sizeof *pixels);
     SMOE_FREED real *before = smoe_alloc(r->N, sizeof *before);
+    const company c = {an_image, pixels, before};
     target one[SAMPLE] = {0}, all = {0};
     int status = 0;
-    c.pixels = pixels;
-    c.before = before;
     for (size_t i = 0; i < targets && !status; i++) { /* the processes divide them */
         if (i % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
         one[i] = target_at(r, i * r->images / targets, group);
