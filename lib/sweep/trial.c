@@ -4,6 +4,9 @@
  */
 #include "sweep/trial.h"
 #include "base/digest.h"
+#include "base/json.h"
+#include "spec/schema.h"
+#include "store/run.h"
 #include "store/run_files.h"
 
 size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key) {
@@ -186,6 +189,43 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     json_auto_t *json = smoe_spec_object(&spec);
     SMOE_FREED char *now = trial_canonical(json, &hash);
     return now && hash == is->hash;
+}
+
+char *smoe_trial_differs(const smoe_sweep *sweep, size_t i) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec cell = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec run = {0};
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i), *path = smoe_text_format("%s/spec.yaml", dir);
+    char *names = NULL;
+    smoe_err ignored;
+    if (smoe_trial_parse(&cell, &sweep->trial[i], &ignored) ||
+        smoe_spec_read(&run, path, NULL, 0, &ignored))
+        return NULL;
+    json_auto_t *wanted = smoe_spec_object(&cell), *found = smoe_spec_object(&run);
+    for (size_t k = 0; k < SMOE_SCHEMA_COUNT; k++) {
+        const char *key = smoe_schema[k].key;
+        /* a sweep that evaluates a run may do so on other data, and the run may go on after it */
+        bool decides = smoe_sweep_column(sweep, key) < SIZE_MAX ||
+                       (!sweep->run && (!strcmp(key, "train.steps") || !smoe_run_spec_free(key)));
+        if (decides && smoe_schema[k].kind != SMOE_KIND_PATH &&
+            (smoe_spec_acts(&cell, key) || smoe_spec_acts(&run, key)) &&
+            !json_equal(smoe_json_at(wanted, key), smoe_json_at(found, key)))
+            smoe_text_add(&names, "%s%s", names ? " " : "", key);
+    }
+    return names;
+}
+
+int smoe_trials_check(const smoe_sweep *sweep, smoe_err *err) {
+    for (size_t i = 0; i < sweep->trials; i++) {
+        if (sweep->trial[i].state != SMOE_TRIAL_DONE) continue;
+        SMOE_FREED char *names = smoe_trial_differs(sweep, i);
+        if (!names || !strcmp(names, "train.steps")) continue; /* its outcome is that of before */
+        SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: the run of another cell: its spec.yaml has another %s; remove it and "
+                         "%s/claims/%s.json to train the cell again",
+                         dir, names, sweep->dir, sweep->trial[i].name);
+    }
+    return 0;
 }
 
 size_t smoe_trial_number(const smoe_trial *trial) {

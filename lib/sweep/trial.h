@@ -48,6 +48,15 @@ int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) SM
  * version lacks the keys that were added since: there they have their defaults. */
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is);
 
+/* The names, separated by blanks, of the settings that decide the weights of trial i and are others
+ * in the run of its folder, which then is another run, or was trained further (train.steps): fresh;
+ * NULL: there are none, or no such run. Paths may have been written in another way. */
+char *smoe_trial_differs(const smoe_sweep *sweep, size_t i);
+
+/* Whether the runs of all trials that are done are theirs, or were only trained further. SMOE_DATA
+ * with the first one that is not. */
+int smoe_trials_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The number that its name begins with. */
 size_t smoe_trial_number(const smoe_trial *trial);
 

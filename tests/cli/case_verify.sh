@@ -153,6 +153,12 @@ status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 train.optimize
 cp -r theirs/001-* joined && cp theirs/claims/001-* joined/claims
 status 3 smoe verify joined -q >out 2>&1
 [ "$(grep BAD out)" = "BAD  joined/001-experts=4/spec.yaml: train.optimizer.lr is not that of this cell: it is another run" ] || fail "a cell of another sweep: $(cat out)"
+cp joined/results.csv before.csv
+for wish in "--resume joined" "joined --pack joined.tar.gz"; do
+    status 3 smoe sweep $wish -q >out 2>&1
+    grep -q "joined/001-experts=4: the run of another cell: its spec.yaml has another train.optimizer.lr; remove it and joined/claims/001-experts=4.json" out || fail "$wish: $(cat out)"
+done
+cmp -s joined/results.csv before.csv && [ ! -e joined.tar.gz ] || fail "written: $(cat joined/results.csv)"
 rm -r joined theirs
 # A cell that was trained further, and what killed processes left: of a run that nobody writes all that is temporary, of a sweep what has
 # the name of a process that is gone.
