@@ -58,9 +58,12 @@ END
 status 3 smoe compare run nowhere -o in-vain 2>err
 [ ! -e in-vain ] || fail "a folder in vain: $(ls in-vain)"
 # A file that another command has written meanwhile is kept.
-smoe eval run data.limit=100000 --logits meanwhile.npy --labels its-labels.npy --no-progress >out 2>err &
+rm -f err
+smoe eval run data.limit=100000 data.test_size=40000 --logits meanwhile.npy --labels its-labels.npy --no-progress >out 2>err &
 wait_for err 1
+kill -STOP $! || fail "it ended too early"
 : >meanwhile.npy
+kill -CONT $!
 wait $!
 [ $? -eq 2 ] && grep -q 'meanwhile.npy exists already; --force replaces it' err && grep -q '^loss ' out || fail "$(cat err out)"
 [ ! -s meanwhile.npy ] && [ ! -e its-labels.npy ] || fail "written over the file of another command: $(ls -l ./*.npy)"

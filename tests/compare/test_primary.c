@@ -193,7 +193,7 @@ static void mistakes_are_named(void **state) {
         smoe_sweep sweep;
         smoe_err err = {0};
         snprintf(text, sizeof text, "%s  primary: [%s]\n", TRAINED EVALUATED, cases[i].primary);
-        snprintf(want, sizeof want, "sweep.primary, contrast 1: %s", cases[i].message);
+        snprintf(want, sizeof want, "t:8:13: sweep.primary, contrast 1: %s", cases[i].message);
         assert_int_equal(sweep_folder_plan(&sweep, text, &err), SMOE_USAGE);
         assert_string_equal(err.text, want);
         smoe_sweep_free(&sweep);
@@ -201,8 +201,8 @@ static void mistakes_are_named(void **state) {
     smoe_sweep sweep;
     smoe_err err = {0};
     assert_int_equal(sweep_folder_plan(&sweep, TRAINED GRID "  family: none\n", &err), SMOE_USAGE);
-    assert_string_equal(
-        err.text, "sweep.family: 'none' is not a number of contrasts; the sweep itself has 0");
+    assert_string_equal(err.text, "t:7:11: sweep.family: 'none' is not a number of contrasts; the "
+                                  "sweep itself has 0");
     smoe_sweep_free(&sweep);
 }
 
