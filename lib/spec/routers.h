@@ -42,9 +42,9 @@ bool smoe_router_heeds(const smoe_router_entry *router, const char *key);
  */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);
 
-/* Images of an evaluation batch: eval.batch_size, but no more than `most` images need. With a choice
- * router a batch has whole groups, at least one, so that groups depend neither on eval.batch_size
- * nor on `most`. */
+/* Images of an evaluation batch: eval.batch_size, but no more than `most` images need. With a
+ * choice router a batch has whole groups, at least one, so that groups depend neither on
+ * eval.batch_size nor on `most`. */
 size_t smoe_moe_eval_batch(const smoe_spec *spec, size_t most);
 
 /* Whether placements follow from a gate's weights of tokens and experts. */

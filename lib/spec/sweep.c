@@ -85,9 +85,10 @@ static void sweep_check(smoe_reading *reading, const smoe_node *node, const char
     int entry = smoe_schema_find(key);
     char problem[SMOE_PROBLEM];
     if (entry < 0 || smoe_value_is_list(&smoe_schema[entry])) return;
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec unused = {0};
+    smoe_spec unused = {0};
     if (smoe_value_set(&unused, &smoe_schema[entry], node->text, true, problem))
         smoe_reading_problem(reading, &node->where, key, "%s", problem);
+    smoe_value_clear(&unused, &smoe_schema[entry]);
 }
 
 /* Adds a value; takes over `text`. */

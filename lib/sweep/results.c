@@ -112,7 +112,8 @@ static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t trained
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
     size_t columns = sweep->columns, planned = sweep->plan.primaries;
-    if (smoe_trials_check(sweep, err) || results_make(r, sweep, columns, planned, err)) return -1;
+    if (smoe_trial_check_all(sweep, err) || results_make(r, sweep, columns, planned, err))
+        return -1;
     if (sweep->evaluate.points) {
         r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
         r->evaluations = smoe_alloc(1, sizeof *r->evaluations);

@@ -104,7 +104,7 @@ int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
     for (size_t i = 0; i < sweep->plan.primaries; i++)
         p.losses |= smoe_outcomes_column(sweep->plan.primary[i].measure) == 1;
     smoe_file file;
-    if (smoe_trials_check(sweep, err) || smoe_file_create(&file, path, err)) return -1;
+    if (smoe_trial_check_all(sweep, err) || smoe_file_create(&file, path, err)) return -1;
     p.archive = archive_write_new();
     if (!p.archive) smoe_alloc_end();
     int status = add_all(&p, sweep, file.fd);

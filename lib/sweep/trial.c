@@ -214,7 +214,7 @@ char *smoe_trial_differs(const smoe_sweep *sweep, size_t i) {
     return names;
 }
 
-int smoe_trials_check(const smoe_sweep *sweep, smoe_err *err) {
+int smoe_trial_check_all(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
         if (sweep->trial[i].state != SMOE_TRIAL_DONE) continue;
         SMOE_FREED char *names = smoe_trial_differs(sweep, i);

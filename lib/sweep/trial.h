@@ -55,7 +55,7 @@ char *smoe_trial_differs(const smoe_sweep *sweep, size_t i);
 
 /* Whether the runs of all trials that are done are theirs, or were only trained further. SMOE_DATA
  * with the first one that is not. */
-int smoe_trials_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_trial_check_all(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The number that its name begins with. */
 size_t smoe_trial_number(const smoe_trial *trial);
