@@ -307,7 +307,7 @@ int smoe_cmd_hold(const smoe_options *options, smoe_err *err) {
     bool missing = smoe_file_is_absent(out);
     if (smoe_cmd_writable(out, true, err) || smoe_file_make_folder(out, err)) return -1;
     if (missing) {
-        smoe_file_drop_empty(options->out);
+        smoe_file_drop_empty(out);
         atexit(smoe_file_drop);
     }
     int fd = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* open until the process ends */

@@ -24,8 +24,8 @@ uint64_t smoe_digest_number(const void *bytes, size_t size);
 const char *smoe_digest_without(const char *bytes, size_t size, const char *digits,
                                 char buf[SMOE_DIGEST_DIGITS + 1]);
 
-/* Bytes that hold their own digest so, behind the last `mark` of the first `head` bytes. They are
- * made with zeros there, then sealed. */
+/* Bytes that hold their own digest, after the last `mark` of the first `head` bytes. They are made
+ * with zeros there, then sealed. */
 typedef enum smoe_seal { SMOE_SEAL_NONE, SMOE_SEAL_RIGHT, SMOE_SEAL_WRONG } smoe_seal;
 void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark);
 smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark);

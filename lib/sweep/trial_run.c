@@ -102,11 +102,11 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
 
 /* The run of another trial with a checkpoint and the same keys of data, whose images must be the
  * same, or what is compared is not what differs; one that was evaluated on the same split (*tested)
- * if there is one; *shown: and has the same keys of eval.fewshot. NULL: there is none. Fresh. */
-static char *trial_run_beside(const smoe_sweep *sweep, size_t i, bool *tested, bool *shown) {
+ * if there is one; *fewshot: and has the same keys of eval.fewshot. NULL: there is none. Fresh. */
+static char *trial_run_beside(const smoe_sweep *sweep, size_t i, bool *tested, bool *fewshot) {
     json_auto_t *own = json_loads(sweep->trial[i].spec, 0, NULL);
     char *found = NULL;
-    *tested = *shown = false;
+    *tested = *fewshot = false;
     for (size_t k = 0; k < sweep->trials && !*tested; k++) {
         SMOE_FREED char *dir = smoe_trial_dir(sweep, k);
         smoe_checkpoint then;
@@ -117,7 +117,8 @@ static char *trial_run_beside(const smoe_sweep *sweep, size_t i, bool *tested, b
                   json_equal(smoe_json_at(own, "eval.split"), smoe_json_at(other, "eval.split"));
         if (found && !*tested) continue;
         smoe_text_set(&found, dir);
-        *shown = json_equal(smoe_json_at(own, "eval.fewshot"), smoe_json_at(other, "eval.fewshot"));
+        *fewshot =
+            json_equal(smoe_json_at(own, "eval.fewshot"), smoe_json_at(other, "eval.fewshot"));
     }
     return found;
 }
@@ -140,7 +141,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     how.choice = sweep->start.choice;
     how.moments = init && sweep->start.moments;
     how.evaluates = true; /* what a sweep is for */
-    SMOE_FREED char *beside = trial_run_beside(sweep, i, &how.beside_tested, &how.beside_shown);
+    SMOE_FREED char *beside = trial_run_beside(sweep, i, &how.beside_tested, &how.beside_fewshot);
     how.beside = beside;
     smoe_train_result result = {0};
     /* When a process dies, its claim may be free shortly before the lock of its run. So the lock is

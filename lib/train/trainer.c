@@ -146,7 +146,7 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     if (t->fewshot) t->shown = smoe_fewshot_checksum(t->fewshot);
     smoe_checkpoint now = t->state;
     now.tested = t->options->beside_tested ? t->tested : 0;
-    now.fewshot = t->options->beside_shown ? t->shown : 0;
+    now.fewshot = t->options->beside_fewshot ? t->shown : 0;
     if (smoe_data_check_beside(t->options->dir, t->options->beside, &now, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
@@ -474,7 +474,7 @@ static int trainer_checkpoint(trainer *t, smoe_err *err) {
     return smoe_run_checkpoint(t->run, &to, t->params, t->spec, &t->state, err);
 }
 
-/* Behind the last checkpoint, so that a failure here loses none: a resume evaluates again. */
+/* After the last checkpoint, so that a failure here loses none: a resume evaluates again. */
 static int trainer_outcomes(trainer *t, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, t->options->dir);
     bool there = !smoe_file_is_absent(path) && !smoe_file_is_folder(path);

@@ -51,7 +51,7 @@ typedef struct smoe_train_options {
     double noise;            /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
     const char *beside;      /* a run whose training data must be the same, or NULL */
     bool beside_tested;      /* and the data of its evaluations, */
-    bool beside_shown;       /* and that of eval.fewshot.data */
+    bool beside_fewshot;     /* and that of eval.fewshot.data */
     json_t *env;             /* for env.json; taken over */
     const volatile sig_atomic_t
         *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
