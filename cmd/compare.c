@@ -3,9 +3,11 @@
 #include "cmd.h"
 #include "base/accents.h"
 #include "math/stats.h"
+#include "spec/sources.h"
 #include "store/curves.h"
 #include "store/model_file.h"
 #include "store/run_compare.h"
+#include "train/data_mark.h"
 #include "train/evaluate.h"
 #include "train/scores.h"
 
@@ -16,22 +18,27 @@ typedef struct side {
     smoe_safetensors *file;
     json_t *spec, *env;
     smoe_curves curves;
-    json_t *settings; /* the spec without what may differ within a group of seeds */
-    size_t group;     /* the first side with these settings */
+    smoe_checkpoint state; /* of a run with records; images 0: unknown */
+    json_t *settings;      /* the spec without what may differ within a group of seeds */
+    size_t group;          /* the first side with these settings */
     double seed;
+    char *left; /* why it does not count in the table of seeds; NULL: it counts */
 } side;
 
 static void side_free(side *x) {
     smoe_safetensors_free(x->file);
     free(x->metrics);
+    free(x->left);
     json_decref(x->spec);
     json_decref(x->env);
     json_decref(x->settings);
     smoe_curves_free(&x->curves);
 }
 
-/* The environment and records of a run; missing files are left out. */
+/* The environment, state and records of a run; missing files are left out. */
 static int read_run(side *x, smoe_err *err) {
+    smoe_err ignored;
+    if (smoe_checkpoint_state(x->arg, &x->state, &ignored) <= 0) x->state = (smoe_checkpoint){0};
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
     x->env = smoe_json_beside(x->metrics, "env.json");
     /* of the start of a run, and never the same */
@@ -59,6 +66,22 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
     json_object_del(x->settings, "seed");
     json_object_del(x->settings, "name");
     return smoe_file_holds(arg, "metrics.jsonl") ? read_run(x, err) : 0;
+}
+
+/* Which images of two runs are not the same, although the settings of their data are: "training",
+ * "evaluation"; NULL: none, or that is not known. */
+static const char *other_images(const side *a, const side *b) {
+    const smoe_checkpoint *x = &a->state, *y = &b->state;
+    char how[96];
+    if (!x->images || !y->images ||
+        !json_equal(json_object_get(a->spec, "data"), json_object_get(b->spec, "data")))
+        return NULL;
+    if (smoe_data_differs(x, y, how, sizeof how) && smoe_data_differs(y, x, how, sizeof how))
+        return "training";
+    return json_equal(smoe_json_at(a->spec, "eval.split"), smoe_json_at(b->spec, "eval.split")) &&
+                   smoe_data_tested_differs(x, y->tested)
+               ? "evaluation"
+               : NULL;
 }
 
 /* ---- logits ---------------------------------------------------------------------------------- */
@@ -116,10 +139,24 @@ static int compute(evaluated *s, const char *arg, const smoe_options *options, s
                          &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
 }
 
+/* Whether two sets that have as many images draw the same ones, if they are generated. */
+static bool same_drawing(const smoe_spec *a, const smoe_spec *b) {
+    static const char *const keys[] = {"data.seed", "data.facts", "data.shapes"};
+    json_auto_t *x = smoe_spec_object(a), *y = smoe_spec_object(b);
+    bool same = true;
+    for (size_t k = 0; k < SMOE_COUNT(keys) && smoe_sources[a->data.source].generated; k++)
+        same = same && json_equal(smoe_json_at(x, keys[k]), smoe_json_at(y, keys[k]));
+    return same;
+}
+
 static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *b, smoe_err *err) {
     bool same = a->images == b->images && a->classes == b->classes;
+    bool known = a->loaded.spec.data.source == b->loaded.spec.data.source;
+    if (same && known) same = same_drawing(&a->loaded.spec, &b->loaded.spec);
     for (size_t i = 0; same && i < a->images; i++)
-        same = a->prediction[i].label == b->prediction[i].label;
+        same = a->prediction[i].label == b->prediction[i].label &&
+               (!known ||
+                smoe_dataset_contents(a->loaded.set, i) == smoe_dataset_contents(b->loaded.set, i));
     for (size_t k = 0; same && k < a->classes; k++)
         same = smoe_accents_same(smoe_dataset_class_name(a->loaded.set, k),
                                  smoe_dataset_class_name(b->loaded.set, k));
@@ -262,6 +299,10 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
     frame = smoe_result_frame(result, "environment", known);
     smoe_runs_compare_json(frame, "environment", "Environment", a->env, b->env);
     end_table(result, frame, b->arg, number, known);
+    const char *images = other_images(a, b);
+    if (images)
+        smoe_result_line(result, "images",
+                         "those of %s are not the same, although the keys of data are", images);
     if (records) {
         add_records(result, &first);
         frame = smoe_result_frame(result, "metrics", true);
@@ -280,11 +321,33 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
+/* Sets why sides do not count: a run that has not ended has its last values at another step than
+ * the others, and one with other images would be compared by them. */
+static void leave_out(side *x, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char word[16];
+        const char *images = NULL;
+        if (!x[i].metrics) continue;
+        smoe_curves_status(x[i].arg, word);
+        for (size_t k = 0; k < i && !images; k++)
+            if (!x[k].left && (images = other_images(&x[k], &x[i])))
+                x[i].left =
+                    smoe_text_format("its images of %s are not those of %s", images, x[k].arg);
+        double steps = json_number_value(smoe_json_at(x[i].spec, "train.steps"));
+        bool ended =
+            !strcmp(word, "done") || (!strcmp(word, "waiting") && x[i].curves.step >= steps);
+        if (ended) continue;
+        free(x[i].left);
+        x[i].left = smoe_text_format("it has not ended: its last record is of step %g of %g",
+                                     x[i].curves.step, steps);
+    }
+}
+
 /* The last value of a metric in the run of a group with that seed; NAN: there is none. */
 static double last_value(const side *x, size_t count, size_t group, double seed, const char *name) {
     double value = NAN;
     for (size_t i = 0; i < count; i++) {
-        bool wanted = x[i].group == group && x[i].seed == seed;
+        bool wanted = x[i].group == group && x[i].seed == seed && !x[i].left;
         const smoe_curve *c = wanted ? smoe_curves_find(&x[i].curves, name) : NULL;
         if (c && c->points) value = c->value[c->points - 1];
     }
@@ -319,12 +382,22 @@ static void compare_add_metric(smoe_frame *frame, const side *x, size_t count, s
 
 /* A row for each metric of two groups with two seeds or more in common: last values, and their
  * difference paired by seed. A group are runs with the same settings but for seed and name; each is
- * compared with that of the first argument. */
-static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
+ * compared with that of the first argument. A line for each member of a group that does not
+ * count. */
+static void compare_seeds(smoe_result *result, side *x, size_t count) {
+    smoe_frame *frame = smoe_result_frame(result, "seeds", true);
     smoe_frame_init(frame, "seeds", "Seeds", "last values of groups of runs, paired by seed",
                     "a* b* metric* seeds mean_a mean_b difference half_interval distinguishable*");
     for (size_t i = 0; i < count; i++)
         while (!json_equal(x[i].settings, x[x[i].group].settings)) x[i].group++;
+    leave_out(x, count);
+    for (size_t i = 0; i < count; i++) {
+        bool mates = false; /* fewer than four runs have no table */
+        for (size_t k = 0; k < count && count > 3; k++)
+            mates |= x[k].group == x[i].group && x[k].seed != x[i].seed;
+        if (mates && x[i].left)
+            smoe_result_line(result, "seeds", "%s does not count: %s", x[i].arg, x[i].left);
+    }
     for (size_t g = 1; g < count; g++)
         for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++) {
             const char *name = x[0].curves.curve[k].name;
@@ -398,7 +471,7 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     for (size_t i = 1; i < options->args && !status; i++)
         status = compare(smoe_result_part(&result, "comparisons"), &sides[0], &sides[i],
                          options->args > 2 ? i : 0, options, err);
-    if (!status) compare_seeds(smoe_result_frame(&result, "seeds", true), sides, options->args);
+    if (!status) compare_seeds(&result, sides, options->args);
     if (!status)
         status = smoe_cmd_emit_anyway(
             &result, options->out ? write_page(&result, sides, options, err) : 0, options, err);

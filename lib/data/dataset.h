@@ -44,6 +44,9 @@ void smoe_datasets_close(smoe_datasets *kept);
 /* Images per pass; for endless data, in which no image occurs twice, a nominal number. */
 size_t smoe_dataset_images(const smoe_dataset *set);
 bool smoe_dataset_endless(const smoe_dataset *set);
+/* What is known of image i without reading it: the size of its file, or a digest of pixels that are
+ * in memory; 0: it is generated. Comparable between sets of one data.source. */
+uint64_t smoe_dataset_contents(const smoe_dataset *set, size_t i);
 /* A checksum of the names, labels and sizes of all image files, or pixels if these are in memory; 0
  * for generated images. */
 uint32_t smoe_dataset_checksum(const smoe_dataset *set);

@@ -40,12 +40,15 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return dataset_label_of(set, i, NULL);
 }
 
+uint64_t smoe_dataset_contents(const smoe_dataset *set, size_t i) {
+    return set->type->contents ? set->type->contents(set, smoe_dataset_place(set, i)) : 0;
+}
+
 uint32_t smoe_dataset_checksum(const smoe_dataset *set) {
     char name[SMOE_IMAGE_NAME];
     uLong crc = 0;
     for (size_t i = 0; set->type->contents && i < set->images; i++) {
-        const uint64_t own[] = {smoe_dataset_label(set, i),
-                                set->type->contents(set, smoe_dataset_place(set, i))};
+        const uint64_t own[] = {smoe_dataset_label(set, i), smoe_dataset_contents(set, i)};
         smoe_dataset_image_name(set, i, name, sizeof name);
         crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
         crc = crc32(crc, (const Bytef *)own, sizeof own);

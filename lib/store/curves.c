@@ -119,9 +119,7 @@ static bool curves_gone(long pid, const char *host) {
     return (kill((pid_t)pid, 0) && errno == ESRCH) || !has_lock(pid);
 }
 
-/* The word of DIR/STATUS, or "killed" where it says running and no process has the run; "waiting"
- * without such a file. */
-static void curves_status(const char *dir, char buf[16]) {
+void smoe_curves_status(const char *dir, char buf[16]) {
     SMOE_FREED char *path = smoe_text_format("%s/STATUS", dir), *text = NULL;
     char host[256] = "";
     long pid = 0;
@@ -147,7 +145,7 @@ static int follow_run(smoe_follow *f, const smoe_follow *before, const char *dir
     static const char *const names[] = {"metrics.jsonl", "spec.yaml"};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_followed *run = follow_add(f, dir);
-    curves_status(dir, run->status);
+    smoe_curves_status(dir, run->status);
     for (size_t i = 0; i < 2; i++) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         struct stat there = {0};

@@ -31,11 +31,14 @@ void smoe_curves_free(smoe_curves *curves);
 /* The curve of that name, or NULL. */
 const smoe_curve *smoe_curves_find(const smoe_curves *curves, const char *name);
 
+/* The word of DIR/STATUS, or "killed" where it says running and no process has the run; "waiting"
+ * without such a file. */
+void smoe_curves_status(const char *dir, char buf[16]);
+
 /* A run, and its numbers when its files were read. */
 typedef struct smoe_followed {
     char *dir;
-    char status[16]; /* the word of its STATUS, "running"; or "killed" where it says running and no
-                        process has the run, "waiting" without such a file, "lost" */
+    char status[16]; /* that of smoe_curves_status, or "lost" */
     char *problem;   /* why it is lost: it cannot be read; or NULL */
     double steps;    /* train.steps; NAN where the spec cannot be read */
     smoe_curves curves;

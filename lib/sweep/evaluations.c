@@ -197,30 +197,43 @@ typedef struct stage { /* what the points of a trial share */
     smoe_dataset *set;
     char split[16];    /* of the set */
     bool data_changes; /* from point to point */
-    json_t *images;    /* checksums of the images that were evaluated, by split */
+    json_t *images;    /* checksums of the images that were evaluated, by split, and of
+                          eval.fewshot.data */
 } stage;
 
-/* The images must be those on which trials with the same keys of data were evaluated. */
-static int stage_check_images(const stage *s, smoe_err *err) {
+/* The images of `key`, a split or the data of few-shot evaluations, must be those on which trials
+ * with the same keys of data were evaluated. `what` they are, for the message. Without a mark they
+ * are generated, or follow from those of the split. */
+static int stage_check_images(const stage *s, const char *key, const char *what, uint64_t number,
+                              smoe_err *err) {
     json_auto_t *own = json_loads(s->trial->spec, 0, NULL);
-    json_auto_t *mark = json_integer(smoe_dataset_checksum(s->set));
-    if (!json_integer_value(mark)) return 0; /* they are generated */
-    for (size_t k = 0; k < s->sweep->trials; k++) {
+    json_auto_t *mark = json_integer((json_int_t)number);
+    for (size_t k = 0; number && k < s->sweep->trials; k++) {
         const smoe_trial *trial = &s->sweep->trial[k];
         json_auto_t *list = NULL, *images = NULL, *spec = json_loads(trial->spec, 0, NULL);
         if (!json_equal(json_object_get(own, "data"), json_object_get(spec, "data")) ||
             smoe_evaluations_read(&list, &images, s->sweep, k, NULL))
             continue;
-        const json_t *then = json_object_get(images, s->split);
+        const json_t *then = json_object_get(images, key);
         if (then && !json_equal(then, mark))
             return smoe_fail(err, SMOE_DATA,
-                             "%s: the images of split '%s' are not those on which %s was "
-                             "evaluated; restore the data, or begin another sweep with -o DIR",
-                             s->trial->name, s->split, trial->name);
+                             "%s: the images of %s are not those on which %s was evaluated; "
+                             "restore the data, or begin another sweep with -o DIR",
+                             s->trial->name, what, trial->name);
         if (then) break;
     }
-    json_object_set(s->images, s->split, mark);
+    if (number) json_object_set(s->images, key, mark);
     return 0;
+}
+
+static int stage_open_fewshot(smoe_fewshot **fewshot, const stage *s, const smoe_spec *spec,
+                              smoe_err *err) {
+    if (smoe_fewshot_open(fewshot, spec, s->scan, err)) return -1;
+    if (!*fewshot) return 0;
+    json_auto_t *json = smoe_spec_object(spec);
+    SMOE_FREED char *data = smoe_json_dump(smoe_json_at(json, "eval.fewshot.data"), JSON_COMPACT);
+    SMOE_FREED char *key = smoe_text_format("fewshot %s %s", spec->eval.split, data);
+    return stage_check_images(s, key, "eval.fewshot.data", smoe_fewshot_checksum(*fewshot), err);
 }
 
 static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
@@ -229,8 +242,9 @@ static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     s->set = NULL;
     snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
     if (smoe_dataset_open(&s->set, spec, spec->eval.split, s->scan, err)) return -1;
-    return smoe_model_file_align(s->set, s->weights, spec, err) || stage_check_images(s, err) ? -1
-                                                                                              : 0;
+    SMOE_FREED char *what = smoe_text_format("split '%s'", s->split);
+    if (smoe_model_file_align(s->set, s->weights, spec, err)) return -1;
+    return stage_check_images(s, s->split, what, smoe_dataset_checksum(s->set), err);
 }
 
 static int evaluation_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
@@ -285,7 +299,7 @@ static int evaluations_evaluate(stage *s, size_t p, const char *path, json_t *re
     if (isfinite(dropped))
         smoe_run_metric(record, SMOE_METRIC_TEST_DROPPED, spec.eval.split, 0, dropped);
     if (smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err) ||
-        smoe_fewshot_open(&fewshot, &spec, s->scan, err) ||
+        stage_open_fewshot(&fewshot, s, &spec, err) ||
         (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, err)))
         return -1;
     set_columns(result, record);

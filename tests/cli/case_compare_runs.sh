@@ -58,6 +58,34 @@ echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last 
 # a run that is there twice is no second seed
 status 0 smoe compare a a1 a low0 low1 low0 >out
 sed -n '/^Seeds:$/,$p' out | grep '^a .* train/loss ' | cmp - row || fail "with runs given twice: $(cat out)"
+# nor one that has not ended, whose last values are of another step than those of the others
+cp -r low1 half1 && echo stopped >half1/STATUS && sed -i '12,$d' half1/metrics.jsonl
+status 0 smoe compare a a1 low0 half1 >out
+! grep -q '^Seeds:$' out || fail "a run of half the steps is compared: $(sed -n '/^Seeds:$/,$p' out)"
+grep -qE '^seeds +half1 does not count: it has not ended: its last record is of step (9|1[0-9]) of 24$' out || fail "$(cat out)"
+status 0 smoe compare a a1 low0 low1 half1 >out
+sed -n '/^Seeds:$/,$p' out | grep '^a .* train/loss ' | cmp - row || fail "with a run of half the steps: $(cat out)"
+# images that are not the same, although labels, classes and their number are: of files and of generated images
+mkdir -p photos/train/x photos/train/y photos/test/x photos/test/y
+for f in train/x/0 train/x/1 train/y/0 train/y/1 test/x/0 test/y/0; do png >"photos/$f.png"; done
+cp -r photos others && for f in x/0 y/0; do printf ' ' >>"others/test/$f.png"; done
+set -- tiny.yaml -q data.source=image-folder data.image_size=8 data.limit=4 train.batch_size=4 train.steps=2
+status 0 smoe train "$@" data.path=photos -o p0 >/dev/null
+status 0 smoe train "$@" data.path=others -o o0 >/dev/null
+status 3 smoe compare p0 o0 --outputs >/dev/null 2>err
+grep -q 'are not evaluated on the same images and classes$' err || fail "$(cat err)"
+cp -r photos copied && status 0 smoe train "$@" data.path=copied -o c0 >/dev/null
+status 0 smoe compare p0 c0 --outputs >/dev/null
+status 0 smoe train tiny.yaml -q data.shapes.distractors=0 -o plain >/dev/null
+status 3 smoe compare a plain --outputs >/dev/null 2>err
+# images of one path that have changed between two runs: said, and no run counts that had others than the first
+status 0 smoe train "$@" data.path=photos seed=1 -o p1 >/dev/null
+cp others/test/x/0.png photos/test/x/0.png
+for seed in 0 1; do status 0 smoe train "$@" data.path=photos train.optimizer.lr=1e-3 seed=$seed -o q$seed >/dev/null; done
+status 0 smoe compare p0 p1 q0 q1 >out
+[ "$(grep -cE '^images +those of evaluation are not the same, although the keys of data are$' out)" -eq 2 ] || fail "$(cat out)"
+[ "$(grep -cE '^seeds +q[01] does not count: its images of evaluation are not those of p0$' out)" -eq 2 ] || fail "$(cat out)"
+! grep -q '^Seeds:$' out || fail "compared: $(cat out)"
 # of an image with several labels each is right, as in an evaluation
 for lr in 1e-3 3e-3; do status 0 smoe train tiny.yaml -q train.loss=sigmoid train.optimizer.lr=$lr -o several$lr >/dev/null; done
 status 0 smoe compare several1e-3 several3e-3 --outputs --json >json

@@ -31,6 +31,17 @@ status 0 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.da
 printf ' ' >>few/ant/1.png
 status 5 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.data.holdout=0.3 train.steps=4 seed=0,1,2 --extend -o cells >/dev/null 2>err
 grep -q 'cells/002-seed=2: the few-shot data is not that of cells/000-seed=0, with which it would be compared: ' err || fail "$(cat err)"
+# Also where only the evaluations after training have them, in another cell or at another time.
+cat tiny.yaml - >later.yaml <<'END'
+sweep:
+  seeds: [0, 1]
+  evaluate:
+    grid: {eval.fewshot.shots: [[1]], eval.fewshot.data.source: [image-folder], eval.fewshot.data.path: [few], eval.fewshot.data.holdout: [0.3, 0.4]}
+END
+status 0 smoe sweep later.yaml -q train.steps=4 --cells 0 -o later >/dev/null
+printf ' ' >>few/ant/1.png
+status 5 smoe sweep --resume later -q >/dev/null 2>err
+grep -q '001-seed=1: the images of eval.fewshot.data are not those on which 000-seed=0 was evaluated; ' err || fail "$(cat err)"
 rm -r few && mv few.kept few
 # the table of a spec lies beside it, that of an override where the user is
 mkdir specs && cp -r flat flat.csv specs && mv specs/flat.csv specs/of.csv && sed '2,$s/^/train\//' flat.csv >trained.csv
