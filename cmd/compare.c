@@ -68,20 +68,26 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
     return smoe_file_holds(arg, "metrics.jsonl") ? read_run(x, err) : 0;
 }
 
+/* Whether two runs have the same keys of data, as far as they decide the images of a split. */
+static bool same_keys(const side *a, const side *b, bool train) {
+    json_auto_t *x = smoe_data_keys(a->spec, train), *y = smoe_data_keys(b->spec, train);
+    return json_equal(x, y);
+}
+
 /* Which images of two runs are not the same, although the settings of their data are: "training",
  * "evaluation"; NULL: none, or that is not known. */
 static const char *other_images(const side *a, const side *b) {
     const smoe_checkpoint *x = &a->state, *y = &b->state;
+    const json_t *split = smoe_json_at(a->spec, "eval.split");
+    const char *name = json_string_value(split);
     char how[96];
-    if (!x->images || !y->images ||
-        !json_equal(json_object_get(a->spec, "data"), json_object_get(b->spec, "data")))
-        return NULL;
-    if (smoe_data_differs(x, y, how, sizeof how) && smoe_data_differs(y, x, how, sizeof how))
+    if (!x->images || !y->images) return NULL;
+    if (same_keys(a, b, true) && smoe_data_differs(x, y, how, sizeof how) &&
+        smoe_data_differs(y, x, how, sizeof how))
         return "training";
-    return json_equal(smoe_json_at(a->spec, "eval.split"), smoe_json_at(b->spec, "eval.split")) &&
-                   smoe_data_tested_differs(x, y->tested)
-               ? "evaluation"
-               : NULL;
+    bool same = name && json_equal(split, smoe_json_at(b->spec, "eval.split")) &&
+                same_keys(a, b, !strcmp(name, "train"));
+    return same && smoe_data_tested_differs(x, y->tested) ? "evaluation" : NULL;
 }
 
 /* ---- logits ---------------------------------------------------------------------------------- */

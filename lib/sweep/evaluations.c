@@ -5,6 +5,7 @@
 #include "spec/routers.h"
 #include "store/model_file.h"
 #include "store/run.h"
+#include "train/data_mark.h"
 #include "train/fewshot.h"
 #include "tensors/npy.h"
 #include "train/routing.h"
@@ -207,12 +208,13 @@ typedef struct stage { /* what the points of a trial share */
 static int stage_check_images(const stage *s, const char *key, const char *what, uint64_t number,
                               smoe_err *err) {
     json_auto_t *own = json_loads(s->trial->spec, 0, NULL);
+    json_auto_t *data = smoe_data_keys(own, !strcmp(s->split, "train"));
     json_auto_t *mark = json_integer((json_int_t)number);
     for (size_t k = 0; number && k < s->sweep->trials; k++) {
         const smoe_trial *trial = &s->sweep->trial[k];
         json_auto_t *list = NULL, *images = NULL, *spec = json_loads(trial->spec, 0, NULL);
-        if (!json_equal(json_object_get(own, "data"), json_object_get(spec, "data")) ||
-            smoe_evaluations_read(&list, &images, s->sweep, k, NULL))
+        json_auto_t *its = smoe_data_keys(spec, !strcmp(s->split, "train"));
+        if (!json_equal(data, its) || smoe_evaluations_read(&list, &images, s->sweep, k, NULL))
             continue;
         const json_t *then = json_object_get(images, key);
         if (then && !json_equal(then, mark))

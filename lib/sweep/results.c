@@ -4,6 +4,7 @@
 #include "spec/sources.h"
 #include "sweep/evaluations.h"
 #include "sweep/trial.h"
+#include "train/data_mark.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
@@ -24,13 +25,11 @@ void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_M
  * training images, which it generates, are evaluated. Fresh. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
-    json_t *data = json_object_get(spec, "data");
     char split[SMOE_METRIC_KEY];
     smoe_results_split(sweep, i, split);
     bool train = !strcmp(split, "train");
-    json_object_del(data, "augment");
-    json_object_del(data, "cache_mb");
-    if (!train) json_object_del(data, "train_limit");
+    json_t *data = smoe_data_keys(spec, train);
+    json_object_set_new(spec, "data", data);
     for (size_t c = 0; c < sweep->columns; c++) {
         static const size_t before = sizeof SMOE_EVALUATED - 1;
         const char *column = sweep->column[c], *value = sweep->trial[i].value[c];

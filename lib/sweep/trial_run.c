@@ -5,6 +5,7 @@
 #include "bench/cost.h"
 #include "math/stats.h"
 #include "sweep/trial.h"
+#include "train/data_mark.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -100,27 +101,42 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The run of another trial with a checkpoint and the same keys of data, whose images must be the
- * same, or what is compared is not what differs; one that was evaluated on the same split (*tested)
- * if there is one; *fewshot: and has the same keys of eval.fewshot. NULL: there is none. Fresh. */
-static char *trial_run_beside(const smoe_sweep *sweep, size_t i, bool *tested, bool *fewshot) {
+/* The other trials with a checkpoint whose images must be those of trial i, or what is compared is
+ * not what differs: each was trained, evaluated, or measured with few shots on images that the keys
+ * of data say are the same. One for each kind that is known is enough. Fresh [*count], with fresh
+ * folders. */
+static smoe_beside *trial_run_beside(const smoe_sweep *sweep, size_t i, size_t *count) {
     json_auto_t *own = json_loads(sweep->trial[i].spec, 0, NULL);
-    char *found = NULL;
-    *tested = *fewshot = false;
-    for (size_t k = 0; k < sweep->trials && !*tested; k++) {
+    const char *split = json_string_value(smoe_json_at(own, "eval.split"));
+    json_auto_t *trained = smoe_data_keys(own, true);
+    json_auto_t *tested = smoe_data_keys(own, split && !strcmp(split, "train"));
+    smoe_beside *list = NULL, found = {0};
+    *count = 0;
+    found.fewshot = !json_array_size(smoe_json_at(own, "eval.fewshot.shots"));
+    for (size_t k = 0; k < sweep->trials; k++) {
         SMOE_FREED char *dir = smoe_trial_dir(sweep, k);
         smoe_checkpoint then;
+        if (found.trained && found.tested && found.fewshot) break;
         if (k == i || smoe_checkpoint_state(dir, &then, NULL) <= 0) continue;
         json_auto_t *other = json_loads(sweep->trial[k].spec, 0, NULL);
-        if (!json_equal(json_object_get(own, "data"), json_object_get(other, "data"))) continue;
-        *tested = (then.tested || !then.data) &&
-                  json_equal(smoe_json_at(own, "eval.split"), smoe_json_at(other, "eval.split"));
-        if (found && !*tested) continue;
-        smoe_text_set(&found, dir);
-        *fewshot =
-            json_equal(smoe_json_at(own, "eval.fewshot"), smoe_json_at(other, "eval.fewshot"));
+        json_auto_t *its_trained = smoe_data_keys(other, true);
+        json_auto_t *its_tested = smoe_data_keys(other, split && !strcmp(split, "train"));
+        smoe_beside same = {.trained = !found.trained && json_equal(trained, its_trained)};
+        same.tested =
+            (then.tested || !then.data) && json_equal(tested, its_tested) &&
+            json_equal(smoe_json_at(own, "eval.split"), smoe_json_at(other, "eval.split"));
+        same.fewshot = !found.fewshot && then.fewshot && same.tested &&
+                       json_equal(smoe_json_at(own, "eval.fewshot.data"),
+                                  smoe_json_at(other, "eval.fewshot.data"));
+        same.tested &= !found.tested;
+        if (!same.trained && !same.tested && !same.fewshot) continue;
+        found.trained |= same.trained;
+        found.tested |= same.tested;
+        found.fewshot |= same.fewshot;
+        same.dir = smoe_alloc_text(dir);
+        SMOE_APPEND(list, *count) = same;
     }
-    return found;
+    return list;
 }
 
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
@@ -141,7 +157,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     how.choice = sweep->start.choice;
     how.moments = init && sweep->start.moments;
     how.evaluates = true; /* what a sweep is for */
-    SMOE_FREED char *beside = trial_run_beside(sweep, i, &how.beside_tested, &how.beside_fewshot);
+    SMOE_FREED smoe_beside *beside = trial_run_beside(sweep, i, &how.besides);
     how.beside = beside;
     smoe_train_result result = {0};
     /* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
@@ -149,6 +165,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     const struct timespec nap = {.tv_nsec = 20000000};
     for (int n = 0; n < 500 && smoe_run_is_written(dir); n++) nanosleep(&nap, NULL);
     int status = smoe_train(spec, &how, &result, err);
+    for (size_t k = 0; k < how.besides; k++) free(beside[k].dir);
     if (!status) spec->train.steps = result.step;
     *classes = result.classes;
     return status;

@@ -44,14 +44,22 @@ bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested) {
     return then->tested && tested && then->tested != tested;
 }
 
-int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
+json_t *smoe_data_keys(const json_t *spec, bool train) {
+    json_t *data = json_deep_copy(json_object_get(spec, "data"));
+    json_object_del(data, "augment");
+    json_object_del(data, "cache_mb");
+    if (!train) json_object_del(data, "train_limit");
+    return data;
+}
+
+int smoe_data_check_beside(const char *dir, const smoe_beside *beside, const smoe_checkpoint *now,
                            smoe_err *err) {
     smoe_checkpoint then;
     char other[96];
-    if (!beside || smoe_checkpoint_state(beside, &then, NULL) <= 0) return 0;
-    bool trained = smoe_data_differs(&then, now, other, sizeof other),
-         tested = smoe_data_tested_differs(&then, now->tested),
-         shown = then.fewshot && now->fewshot && then.fewshot != now->fewshot;
+    if (smoe_checkpoint_state(beside->dir, &then, NULL) <= 0) return 0;
+    bool trained = beside->trained && smoe_data_differs(&then, now, other, sizeof other),
+         tested = beside->tested && smoe_data_tested_differs(&then, now->tested),
+         shown = beside->fewshot && then.fewshot && now->fewshot && then.fewshot != now->fewshot;
     if (!trained && !tested && !shown) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: the %s data is not that of %s, with which it would be compared: %s; "
@@ -60,5 +68,5 @@ int smoe_data_check_beside(const char *dir, const char *beside, const smoe_check
                      trained  ? "training"
                      : tested ? "evaluation"
                               : "few-shot",
-                     beside, trained ? other : smoe_data_changed);
+                     beside->dir, trained ? other : smoe_data_changed);
 }

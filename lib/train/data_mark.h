@@ -1,6 +1,7 @@
 /* What a checkpoint says of the training data, by which changed data is noticed. */
 #pragma once
 
+#include "base/json.h"
 #include "data/dataset.h"
 #include "store/checkpoint.h"
 
@@ -20,8 +21,17 @@ bool smoe_data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, 
  * the checksum of those of today. */
 bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested);
 
-/* Fails if the data of the run `dir` is not that of the run `beside`, if that is not NULL and has a
- * checkpoint that can be read. Where now->tested or now->fewshot is 0, those images do not
- * count. */
-int smoe_data_check_beside(const char *dir, const char *beside, const smoe_checkpoint *now,
-                           smoe_err *err);
+/* The keys of data in a spec that decide which images a split has, as a new object: without
+ * augment, cache_mb and, unless the split is that of training, train_limit. */
+json_t *smoe_data_keys(const json_t *spec, bool train);
+
+/* A run, and which images another one must have in common with it. */
+typedef struct smoe_beside {
+    char *dir;
+    bool trained, tested, fewshot; /* of training, of evaluations, of eval.fewshot.data */
+} smoe_beside;
+
+/* Fails if the data of the run `dir` is not that of the run `beside`, if that has a checkpoint that
+ * can be read. Images that one of them does not know do not count. */
+int smoe_data_check_beside(const char *dir, const smoe_beside *beside, const smoe_checkpoint *now,
+                           smoe_err *err) SMOE_MUST_CHECK;

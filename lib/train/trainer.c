@@ -145,9 +145,10 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
     if (t->test) t->tested = smoe_dataset_checksum(t->test);
     if (t->fewshot) t->shown = smoe_fewshot_checksum(t->fewshot);
     smoe_checkpoint now = t->state;
-    now.tested = t->options->beside_tested ? t->tested : 0;
-    now.fewshot = t->options->beside_fewshot ? t->shown : 0;
-    if (smoe_data_check_beside(t->options->dir, t->options->beside, &now, err)) return -1;
+    now.tested = t->tested;
+    now.fewshot = t->shown;
+    for (size_t k = 0; k < t->options->besides; k++)
+        if (smoe_data_check_beside(t->options->dir, &t->options->beside[k], &now, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);

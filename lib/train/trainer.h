@@ -49,10 +49,9 @@ typedef struct smoe_train_options {
     smoe_fit fit;            /* how far it may differ from the model */
     bool moments;            /* the optimiser's moments also start from it: train/moments_init.h */
     double noise;            /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
-    const char *beside;      /* a run whose training data must be the same, or NULL */
-    bool beside_tested;      /* and the data of its evaluations, */
-    bool beside_fewshot;     /* and that of eval.fewshot.data */
-    json_t *env;             /* for env.json; taken over */
+    const struct smoe_beside *beside; /* [besides] runs that have the same data: data_mark.h */
+    size_t besides;
+    json_t *env; /* for env.json; taken over */
     const volatile sig_atomic_t
         *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
     volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */

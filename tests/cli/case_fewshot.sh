@@ -31,6 +31,12 @@ status 0 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.da
 printf ' ' >>few/ant/1.png
 status 5 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=few eval.fewshot.data.holdout=0.3 train.steps=4 seed=0,1,2 --extend -o cells >/dev/null 2>err
 grep -q 'cells/002-seed=2: the few-shot data is not that of cells/000-seed=0, with which it would be compared: ' err || fail "$(cat err)"
+# Each task of several has its own.
+cp -r few more
+status 0 smoe sweep tiny.yaml -q $own eval.fewshot.data.path=more,few eval.fewshot.data.holdout=0.3 train.steps=4 seed=0,1 --cells 0-2 -o tasks >/dev/null
+printf ' ' >>few/ant/1.png
+status 5 smoe sweep --resume tasks -q >/dev/null 2>err
+grep -q 'tasks/003-path=few,seed=1: the few-shot data is not that of tasks/002-path=few,seed=0, with which it would be compared: ' err || fail "$(cat err)"
 # Also where only the evaluations after training have them, in another cell or at another time.
 cat tiny.yaml - >later.yaml <<'END'
 sweep:

@@ -42,9 +42,16 @@ both="$own data.path=both"
 status 0 smoe sweep tiny.yaml -q $both seed=0,1 evaluate.eval.order=shuffled,file -o both-cells >/dev/null
 status 0 smoe train tiny.yaml -q $both -o both-run >/dev/null 2>&1
 cp -r both-cells both-lost && rm both-lost/claims/001-*.evaluations.json
+status 0 smoe sweep tiny.yaml -q $both data.augment.flip=true,false --cells 0 -o both-flips >/dev/null
+status 0 smoe sweep tiny.yaml -q $both data.train_limit=16,20 --cells 0 -o both-limits >/dev/null
 echo >>both/test/bee/3.png
 status 5 smoe sweep tiny.yaml -q $both seed=0,1,2 evaluate.eval.order=shuffled,file --extend -o both-cells >/dev/null 2>err
 grep -q 'both-cells/002-seed=2: the evaluation data is not that of both-cells/000-seed=0, with which it would be compared: names, ' err || fail "$(cat err)"
+# rows with other keys of training alone are compared image by image, so these must be the same, too
+for cells in both-flips both-limits; do
+    status 5 smoe sweep --resume $cells -q >/dev/null 2>err
+    grep -q 'the evaluation data is not that of .*/000-.*, with which it would be compared: names, ' err || fail "$cells: $(cat err)"
+done
 status 3 smoe verify both-lost --repair >out 2>&1
 grep -q "001-seed=1: the images of split 'test' are not those on which 000-seed=0 was evaluated; " out || fail "$(cat out)"
 status 0 smoe train both-run --resume train.steps=6 >/dev/null 2>err
