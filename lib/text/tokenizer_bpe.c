@@ -14,11 +14,11 @@
 
 enum {
     BYTES = 256,
-    FIRST = 2 * BYTES, /* id of the first merge */
-    MERGES = 48894,    /* that CLIP uses of its longer file */
-    LETTERS = 0x144,   /* that stand for bytes */
-    LINE = 512,        /* bytes of a line of the file */
-    WORD = 512         /* bytes of a word; a longer one is several */
+    FIRST = 2 * BYTES,  /* id of the first merge */
+    MERGES = 48894,     /* that CLIP uses of its longer file */
+    LETTERS = 0x144,    /* that stand for bytes */
+    LINE = 512,         /* bytes of a line of the file */
+    WORD = SMOE_CAPTION /* bytes of a word; a longer one is several */
 };
 #define NONE UINT32_MAX
 

@@ -145,6 +145,22 @@ static void pairs_by_hand(void **state) {
     smoe_tokenizer_free(t);
 }
 
+/* 600 letters are one word, with one end. */
+static void pairs_of_a_long_word(void **state) {
+    enum { LETTERS = 600, PAIRS = (LETTERS - 1) / 2 };
+    char path[SCRATCH_PATH], text[LETTERS + 1] = {0};
+    uint32_t ids[LETTERS];
+    scratch_write(scratch_path(*state, path, "merges.txt"), merges, sizeof merges - 1);
+    smoe_tokenizer *t = opened(path);
+    memset(text, 'c', LETTERS);
+    assert_int_equal(smoe_tokenizer_encode(t, ids, LETTERS, text), PAIRS + 4);
+    for (size_t i = 1; i <= PAIRS; i++) assert_int_equal(ids[i], CC);
+    assert_int_equal(ids[PAIRS + 1], C);
+    assert_int_equal(ids[PAIRS + 2], C + WORD_END);
+    assert_int_equal(ids[PAIRS + 3], BPE_END);
+    smoe_tokenizer_free(t);
+}
+
 /* The longest text, as one word of bytes that are all replaced, and one that becomes longer in
  * lower case. */
 static void pairs_of_long_texts(void **state) {
@@ -241,6 +257,7 @@ int main(void) {
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(cleaned),
         unit_test_with(pairs_by_hand, scratch),
+        unit_test_with(pairs_of_a_long_word, scratch),
         unit_test_with(pairs_of_long_texts, scratch),
         unit_test_with(wrong_merges, scratch),
         unit_test_with(sentence_pieces, scratch),
