@@ -2,6 +2,7 @@
 #include "store/implied.h"
 #include "base/json.h"
 #include "tensors/foreign.h"
+#include "text/tokenizer.h"
 
 #include <ctype.h>
 
@@ -16,15 +17,18 @@ typedef struct implied_key {
     const char *from; /* what says it, for messages; NULL: the shapes; "": nothing, it is a guess */
 } implied_key;
 
-enum { IMPLIED = 32 };
+enum { IMPLIED = 32, HIGHEST = -1 /* the highest id of a text */ };
 typedef struct implied {
     implied_key key[IMPLIED];
-    size_t count;     /* 0: the file has no patch embedding, or a model with experts */
-    const char *from; /* of what is put now */
-    char other[160];  /* "CONFIGURATION: what it has that no model of this program has", or "" */
-    char filter[96];  /* what says data.resize, if that is another filter */
-    bool texts;       /* the file has a text tower */
-    char text[160];   /* as `other`, of that tower */
+    size_t count;      /* 0: the file has no patch embedding, or a model with experts */
+    const char *from;  /* of what is put now */
+    char other[160];   /* "CONFIGURATION: what it has that no model of this program has", or "" */
+    char filter[96];   /* what says data.resize, if that is another filter */
+    bool texts;        /* the file has a text tower */
+    char text[160];    /* as `other`, of that tower */
+    char grid[192];    /* "CONFIGURATION: images that are not square", or "" */
+    char end[96];      /* "CONFIGURATION: at which token texts are pooled", or "" */
+    json_int_t end_id; /* of that token, or HIGHEST */
 } implied;
 
 static implied_key *implied_find(implied *x, const char *key) {
@@ -202,14 +206,27 @@ static void put_pad(implied *x, const json_t *said) {
         implied_put(x, "text.pad_id", "%" JSON_INTEGER_FORMAT, json_integer_value(said));
 }
 
-/* The side of an image: a number, or the last two of an array, if they are equal. */
+/* The token at which a text is pooled, if that is the first one with an id, or the highest id. */
+static void put_end(implied *x, json_int_t id) {
+    SMOE_FREED char *at = id == HIGHEST ? smoe_alloc_text("the highest id in a text")
+                                        : smoe_text_format("token %" JSON_INTEGER_FORMAT, id);
+    x->end_id = id;
+    snprintf(x->end, sizeof x->end, "%s beside it says that texts are pooled at %s", x->from, at);
+}
+
+/* The side of an image: a number, or the last two of an array. If they differ, the grid of learned
+ * positions is no square, though their number may be one. */
 static void put_side(implied *x, const json_t *said) {
-    size_t n = json_array_size(said);
-    const json_t *last = n > 1 ? json_array_get(said, n - 1) : said;
-    json_int_t side = json_integer_value(last);
-    bool square = n < 2 || json_integer_value(json_array_get(said, n - 2)) == side;
-    if (square && implied_find(x, "data.image_size")->from == GUESS)
-        put_number(x, "data.image_size", (double)side);
+    size_t n = json_array_size(said), patch = implied_number(x, "model.patch_size");
+    size_t wide = (size_t)json_integer_value(n > 1 ? json_array_get(said, n - 1) : said);
+    size_t high = n > 1 ? (size_t)json_integer_value(json_array_get(said, n - 2)) : wide;
+    if (high != wide && implied_find(x, "model.position")->from != GUESS)
+        snprintf(x->grid, sizeof x->grid,
+                 "%s beside it says that its images have %zu x %zu pixels, so its positions are "
+                 "not of a square: give --grid %zux%zu",
+                 x->from, high, wide, high / patch, wide / patch);
+    if (high == wide && implied_find(x, "data.image_size")->from == GUESS)
+        put_number(x, "data.image_size", (double)wide);
 }
 
 /* Values of channels, one for each or one for all, as (value + add)/by. */
@@ -301,10 +318,20 @@ static hf_tower hf_tower_of(const json_t *config, const char *part) {
     return x;
 }
 
+/* A file with the end token 2 is one from before these tokens were right, and pools as OpenAI's
+ * models do. */
+static void put_hf_end(implied *x, const json_t *config) {
+    enum { OLD = 2, CLIP = 49407 };
+    const json_t *said = smoe_json_at(config, "text_config.eos_token_id");
+    json_int_t id = json_is_integer(said) ? json_integer_value(said) : CLIP;
+    put_end(x, id == OLD ? HIGHEST : id);
+}
+
 static void put_hugging_face(implied *x, const json_t *config) {
     const hf_tower image = hf_tower_of(config, "vision"), text = hf_tower_of(config, "text");
     if (image.width != (double)implied_number(x, "model.width")) return;
     put_pad(x, smoe_json_at(config, "text_config.pad_token_id"));
+    if (text.pool && !strcmp(text.pool, "end")) put_hf_end(x, config);
     const json_t *vision = json_object_get(config, "vision_config");
     if (vision) config = vision;
     put_side(x, smoe_json_at(config, "image_size"));
@@ -392,7 +419,6 @@ static void put_timm_args(implied *x, const json_t *args) {
     if (json_integer_value(smoe_json_at(args, "num_heads")) <= 0 &&
         smoe_json_at(args, "embed_dim") && !implied_find(x, "model.qk_norm"))
         put_from(x, "model.heads", GUESS); /* those of that name, whatever its width */
-    put_side(x, smoe_json_at(args, "img_size"));
     if (gelu && *gelu) put_gelu(x, gelu);
     if (!timm_plain(args, "mlp_layer", "mlp")) put_from(x, "model.gelu", GUESS);
     if (norm && *norm) implied_put(x, "model.norm_eps", "1e-06"); /* timm's own classes */
@@ -411,12 +437,13 @@ static void put_timm_args(implied *x, const json_t *args) {
 static void put_timm(implied *x, const json_t *config) {
     const char *name = text_at(config, "architecture"), *pool = text_at(config, "global_pool");
     const json_t *data = json_object_get(config, "pretrained_cfg");
+    const json_t *size = smoe_json_at(config, "model_args.img_size");
     const char *mode = text_at(data, "crop_mode");
     if (!name) return;
     put_timm_name(x, name);
     if (pool) put_pool(x, pool);
     put_timm_args(x, json_object_get(config, "model_args"));
-    put_side(x, smoe_json_at(data, "input_size"));
+    put_side(x, size && !json_is_null(size) ? size : smoe_json_at(data, "input_size"));
     put_pictures(x, data);
     put_fit(x, mode);
     if (!mode || strcmp(mode, "border") != 0) put_share(x, number_at(data, "crop_pct"));
@@ -437,13 +464,15 @@ static void put_clip_text(implied *x, const json_t *model) {
     static const meaning pools[] = {
         {"end", "argmax eos"}, {"last", "last"}, {"first", "first"}, {NULL, NULL}};
     const json_t *text = json_object_get(model, "text_cfg");
-    const json_t *heads = json_object_get(text, "heads");
+    const json_t *heads = json_object_get(text, "heads"), *end = json_object_get(text, "eos_id");
     const char *pool = text_at(text, "pool_type");
     if (!text || json_object_get(text, "hf_model_name")) return;
     put_text(x, heads ? (double)json_integer_value(heads) : 8, clip_eps(text),
              clip_gelu(model, text));
     put_pad(x, json_object_get(text, "pad_id"));
     put_text_mask(x, !true_at(text, "no_causal_mask"), meant_by(pools, pool ? pool : "argmax"));
+    if (!pool || !strcmp(pool, "argmax")) put_end(x, HIGHEST);
+    if (pool && !strcmp(pool, "eos")) put_end(x, end ? json_integer_value(end) : 2);
 }
 
 static void put_open_clip(implied *x, const json_t *config) {
@@ -624,13 +653,39 @@ static int refuse_other(const char *other, const char *path, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path, other);
 }
 
+/* Where texts are pooled at their end token, it must be that of the file. A tokenizer that cannot be
+ * opened is an error where texts are read. */
+static void check_end(const implied *x, const smoe_spec *spec, const char *path, smoe_err *found) {
+    smoe_tokenizer *t;
+    smoe_err ignored;
+    if (!*x->end || !x->texts || !smoe_spec_acts(spec, "text.pool") ||
+        spec->text.pool != SMOE_POOL_END || smoe_tokenizer_open(&t, spec, &ignored))
+        return;
+    bool last = t->end + 1 == t->vocabulary && t->pad <= t->end;
+    if (x->end_id == HIGHEST ? !last : x->end_id != (json_int_t)t->end)
+        smoe_fail_more(found, SMOE_USAGE,
+                       "%s: %s, and with text.tokenizer=%s and text.pad_id=%zu a text ends with "
+                       "token %zu%s: take the tokenizer of the file",
+                       path, x->end, spec->text.tokenizer, spec->text.pad_id, (size_t)t->end,
+                       x->end_id == HIGHEST ? ", which may not be its highest" : "");
+    smoe_tokenizer_free(t);
+}
+
+/* A grid that is not square must be given. */
+static int refuse_grid(const implied *x, const smoe_safetensors *file, smoe_err *err) {
+    size_t rows, columns;
+    smoe_safetensors_grid(file, &rows, &columns);
+    if (!*x->grid || rows) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s: %s", smoe_safetensors_path(file), x->grid);
+}
+
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
     implied x;
     smoe_err found = {0};
     bool own = implied_said(&x, file);
-    if (refuse_other(x.other, path, err)) return -1;
+    if (refuse_other(x.other, path, err) || refuse_grid(&x, file, err)) return -1;
     if (smoe_spec_acts(spec, "text.heads") && refuse_other(x.text, path, err)) return -1;
     json_auto_t *json = smoe_spec_object(spec);
     for (size_t i = 0; i < x.count; i++) {
@@ -647,6 +702,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
                                      : " beside it says",
                 k->key, k->value, value, own ? "; --partial takes the weights all the same" : "");
     }
+    check_end(&x, spec, path, &found);
     return smoe_fail_found(err, &found);
 }
 
@@ -655,7 +711,7 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     implied x;
     if (smoe_foreign_check(file, err)) return -1;
     implied_of(&x, file);
-    if (refuse_other(x.other, path, err)) return -1;
+    if (refuse_other(x.other, path, err) || refuse_grid(&x, file, err)) return -1;
     if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
         return 0;
     return smoe_fail(err, SMOE_DATA,

@@ -119,6 +119,16 @@ refused '{"architecture": "vit_base_patch16_224", "model_args": {"act_layer": "s
 refused '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"pool_include_prefix": true}}' 'that it pools registers too'
 refused '{"architecture": "eva_base", "model_args": {"use_rot_pos_emb": true}}' 'that its positions are rotary'
 refused '{"architecture": "vit_base_patch16_224", "model_args": {"block_fn": "ResPostBlock"}}' 'that its blocks are ResPostBlock'
+# Images that are not square, whose positions may look like a square.
+for config in '"architecture": "vit_base_patch16_224", "model_args": {"img_size": [32, 8]}' \
+    '"architecture": "vit_base_patch16_224", "pretrained_cfg": {"input_size": [3, 32, 8]}' '"hidden_size": 16, "image_size": [32, 8]'; do
+    printf '{%s}' "$config" >saved/config.json
+    status 2 smoe eval saved 2>err >out
+    grep -q 'model.safetensors: config.json beside it says that its images have 32 x 8 pixels, so its positions are not of a square: give --grid 8x2$' err && ! grep -q . out || fail "$config: $(cat out err)"
+    status 2 smoe train tiny.yaml -n --init saved $keys model.norm_eps=1e-5 2>err
+    grep -q 'give --grid 8x2' err || fail "$config: $(cat err)"
+    status 0 smoe train tiny.yaml -n --init saved --grid 8x2 $keys model.heads=1 >/dev/null 2>err
+done
 # The arguments of a model of timm say more than its name; words that are not understood leave a guess.
 while IFS='|' read -r arguments line; do
     printf '{"architecture": "vit_base_patch16_clip_224", "global_pool": "token", "model_args": %s}' "$arguments" >saved/config.json
@@ -135,6 +145,7 @@ done <<'E'
 {"norm_layer": "layernormtf"}|norm_eps: 1e-06  # a guess: not in the file
 {"block_fn": "OtherBlock"}|norm_eps: 1e-05  # a guess: not in the file
 {"img_size": [24, 24]}|image_size: 16
+{"img_size": [24, 24]}, "pretrained_cfg": {"input_size": [3, 24, 32]}|image_size: 16
 {"embed_dim": 16}|heads: 1  # a guess: not in the file
 {"embed_dim": 16, "num_heads": 2}|heads: 2  # config.json
 E
@@ -162,9 +173,12 @@ while IFS='|' read -r file code config more said; do
     status $code smoe train tiny.yaml -n --init both $pairs $more >out 2>err
     [ $code -eq 0 ] || grep -qF "$file.json beside it says $said" err || fail "$config: $(cat err)"
 done <<'E'
-config|0|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"num_attention_heads": 2}}|model.norm_eps=1e-5|
-config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {}}|model.norm_eps=1e-5|text.heads=8, and the spec has 2
-config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"num_attention_heads": 4}}|model.norm_eps=1e-5 text.heads=0|text.heads=4, and the spec has 2
+config|0|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"eos_token_id": 257, "num_attention_heads": 2}}|model.norm_eps=1e-5|
+config|0|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"eos_token_id": 2, "num_attention_heads": 2}}|model.norm_eps=1e-5|
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"eos_token_id": 5, "num_attention_heads": 2}}|model.norm_eps=1e-5|that texts are pooled at token 5, and with text.tokenizer=bytes and text.pad_id=0 a text ends with token 257: take the tokenizer of the file
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"num_attention_heads": 2}}|model.norm_eps=1e-5|that texts are pooled at token 49407, and with
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"eos_token_id": 257}}|model.norm_eps=1e-5|text.heads=8, and the spec has 2
+config|2|{"model_type": "clip", "vision_config": {"hidden_size": 16, "num_attention_heads": 2}, "text_config": {"eos_token_id": 257, "num_attention_heads": 4}}|model.norm_eps=1e-5 text.heads=0|text.heads=4, and the spec has 2
 config|2|{"vision_config": {"hidden_size": 16}, "text_config": {"layer_norm_eps": 0.01}}||text.norm_eps=0.01, and the spec has 1e-05
 config|0|{"vision_config": {"hidden_size": 16}, "text_config": {"layer_norm_eps": 0.01}}|text.norm_eps=0.01|
 config|3|{"vision_config": {"hidden_size": 16, "hidden_act": "quick_gelu"}, "text_config": {"hidden_act": "gelu"}}||that the MLPs of its text tower have the function gelu, and those of images another
@@ -175,6 +189,8 @@ config|0|{"hidden_size": 16, "num_attention_heads": 2, "hidden_act": "quick_gelu
 open_clip_config|0|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2}}}|model.norm_eps=1e-5|
 open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {}}}|model.norm_eps=1e-5|text.heads=8, and the spec has 2
 open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "no_causal_mask": true}}}|model.norm_eps=1e-5|text.causal=false, and the spec has true
+open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "pool_type": "eos"}}}|model.norm_eps=1e-5|that texts are pooled at token 2, and with
+open_clip_config|0|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "pool_type": "eos", "eos_id": 257}}}|model.norm_eps=1e-5|
 open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "pool_type": "last"}}}|model.norm_eps=1e-5|text.pool=last, and the spec has end
 open_clip_config|2|{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "norm_kwargs": {"eps": 0.01}}}}|model.norm_eps=1e-5|text.norm_eps=0.01, and the spec has 1e-05
 open_clip_config|3|{"model_cfg": {"vision_cfg": {}, "text_cfg": {"heads": 2, "act_kwargs": {"approximate": "tanh"}}}}|model.norm_eps=1e-5 model.gelu=erf|that the MLPs of its text tower have the function gelu_tanh, and those of images another
@@ -191,6 +207,13 @@ done
 status 0 smoe init tiny.yaml padded.safetensors -q $pairs $attended >/dev/null
 status 2 smoe train tiny.yaml -n --init padded.safetensors $pairs $attended text.pad_id=5 2>err
 grep -q 'its own spec has text.pad_id=0, and the spec has 5' err || fail "$(cat err)"
+# The end token is not the highest id of a text where the padding is above it.
+above='text.vocabulary=300 text.pad_id=258 text.causal=false text.padding=attended model.norm_eps=1e-5'
+status 0 smoe init tiny.yaml above.safetensors -q $pairs $above >/dev/null
+mkdir above && mv above.safetensors above/model.safetensors && other above/model.safetensors
+printf '{"model_cfg": {"quick_gelu": true, "vision_cfg": {}, "text_cfg": {"heads": 2, "no_causal_mask": true, "pad_id": 258}}}' >above/open_clip_config.json
+status 2 smoe train tiny.yaml -n --init above $pairs $above 2>err
+grep -q 'texts are pooled at the highest id in a text, and with text.tokenizer=bytes and text.pad_id=258 a text ends with token 257, which may not be its highest: take' err || fail "$(cat err)"
 # Without a configuration, keys of the text tower are taken from the spec as well.
 rm -f both/*.json
 status 0 smoe train tiny.yaml $pairs train.steps=1 data.limit=20 --init both -o of-both >/dev/null 2>err
