@@ -653,9 +653,9 @@ static int refuse_other(const char *other, const char *path, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path, other);
 }
 
-/* Where texts are pooled at their end token, it must be that of the file. A tokenizer that cannot be
- * opened is an error where texts are read. */
-static void check_end(const implied *x, const smoe_spec *spec, const char *path, smoe_err *found) {
+/* Where texts are pooled at their end token, it must be that of the file. A tokenizer that cannot
+ * be opened is an error where texts are read. */
+static void check_end(smoe_err *found, const implied *x, const smoe_spec *spec, const char *path) {
     smoe_tokenizer *t;
     smoe_err ignored;
     if (!*x->end || !x->texts || !smoe_spec_acts(spec, "text.pool") ||
@@ -702,7 +702,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
                                      : " beside it says",
                 k->key, k->value, value, own ? "; --partial takes the weights all the same" : "");
     }
-    check_end(&x, spec, path, &found);
+    check_end(&found, &x, spec, path);
     return smoe_fail_found(err, &found);
 }
 
