@@ -69,8 +69,8 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
 }
 
 /* Whether two runs have the same keys of data, as far as they decide the images of a split. */
-static bool same_keys(const side *a, const side *b, bool train) {
-    json_auto_t *x = smoe_data_keys(a->spec, train), *y = smoe_data_keys(b->spec, train);
+static bool same_keys(const side *a, const side *b, const char *split) {
+    json_auto_t *x = smoe_data_keys(a->spec, split), *y = smoe_data_keys(b->spec, split);
     return json_equal(x, y);
 }
 
@@ -82,11 +82,11 @@ static const char *other_images(const side *a, const side *b) {
     const char *name = json_string_value(split);
     char how[96];
     if (!x->images || !y->images) return NULL;
-    if (same_keys(a, b, true) && smoe_data_differs(x, y, how, sizeof how) &&
+    if (same_keys(a, b, "train") && smoe_data_differs(x, y, how, sizeof how) &&
         smoe_data_differs(y, x, how, sizeof how))
         return "training";
-    bool same = name && json_equal(split, smoe_json_at(b->spec, "eval.split")) &&
-                same_keys(a, b, !strcmp(name, "train"));
+    bool same =
+        name && json_equal(split, smoe_json_at(b->spec, "eval.split")) && same_keys(a, b, name);
     return same && smoe_data_tested_differs(x, y->tested) ? "evaluation" : NULL;
 }
 

@@ -318,8 +318,8 @@ static hf_tower hf_tower_of(const json_t *config, const char *part) {
     return x;
 }
 
-/* A file with the end token 2 is one from before these tokens were right, and pools as OpenAI's
- * models do. */
+/* Old configurations of CLIP have the end token 2 by mistake: transformers then pools as OpenAI's
+ * models do, at the highest id. */
 static void put_hf_end(implied *x, const json_t *config) {
     enum { OLD = 2, CLIP = 49407 };
     const json_t *said = smoe_json_at(config, "text_config.eos_token_id");

@@ -208,12 +208,12 @@ typedef struct stage { /* what the points of a trial share */
 static int stage_check_images(const stage *s, const char *key, const char *what, uint64_t number,
                               smoe_err *err) {
     json_auto_t *own = json_loads(s->trial->spec, 0, NULL);
-    json_auto_t *data = smoe_data_keys(own, !strcmp(s->split, "train"));
+    json_auto_t *data = smoe_data_keys(own, s->split);
     json_auto_t *mark = json_integer((json_int_t)number);
     for (size_t k = 0; number && k < s->sweep->trials; k++) {
         const smoe_trial *trial = &s->sweep->trial[k];
         json_auto_t *list = NULL, *images = NULL, *spec = json_loads(trial->spec, 0, NULL);
-        json_auto_t *its = smoe_data_keys(spec, !strcmp(s->split, "train"));
+        json_auto_t *its = smoe_data_keys(spec, s->split);
         if (!json_equal(data, its) || smoe_evaluations_read(&list, &images, s->sweep, k, NULL))
             continue;
         const json_t *then = json_object_get(images, key);

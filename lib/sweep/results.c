@@ -28,7 +28,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     char split[SMOE_METRIC_KEY];
     smoe_results_split(sweep, i, split);
     bool train = !strcmp(split, "train");
-    json_t *data = smoe_data_keys(spec, train);
+    json_t *data = smoe_data_keys(spec, split);
     json_object_set_new(spec, "data", data);
     for (size_t c = 0; c < sweep->columns; c++) {
         static const size_t before = sizeof SMOE_EVALUATED - 1;

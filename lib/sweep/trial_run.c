@@ -108,8 +108,8 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
 static smoe_beside *trial_run_beside(const smoe_sweep *sweep, size_t i, size_t *count) {
     json_auto_t *own = json_loads(sweep->trial[i].spec, 0, NULL);
     const char *split = json_string_value(smoe_json_at(own, "eval.split"));
-    json_auto_t *trained = smoe_data_keys(own, true);
-    json_auto_t *tested = smoe_data_keys(own, split && !strcmp(split, "train"));
+    json_auto_t *trained = smoe_data_keys(own, "train");
+    json_auto_t *tested = smoe_data_keys(own, split);
     smoe_beside *list = NULL, found = {0};
     *count = 0;
     found.fewshot = !json_array_size(smoe_json_at(own, "eval.fewshot.shots"));
@@ -119,8 +119,8 @@ static smoe_beside *trial_run_beside(const smoe_sweep *sweep, size_t i, size_t *
         if (found.trained && found.tested && found.fewshot) break;
         if (k == i || smoe_checkpoint_state(dir, &then, NULL) <= 0) continue;
         json_auto_t *other = json_loads(sweep->trial[k].spec, 0, NULL);
-        json_auto_t *its_trained = smoe_data_keys(other, true);
-        json_auto_t *its_tested = smoe_data_keys(other, split && !strcmp(split, "train"));
+        json_auto_t *its_trained = smoe_data_keys(other, "train");
+        json_auto_t *its_tested = smoe_data_keys(other, split);
         smoe_beside same = {.trained = !found.trained && json_equal(trained, its_trained)};
         same.tested =
             (then.tested || !then.data) && json_equal(tested, its_tested) &&

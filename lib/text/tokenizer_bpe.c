@@ -18,7 +18,7 @@ enum {
     MERGES = 48894,     /* that CLIP uses of its longer file */
     LETTERS = 0x144,    /* that stand for bytes */
     LINE = 512,         /* bytes of a line of the file */
-    WORD = SMOE_CAPTION /* bytes of a word; a longer one is several */
+    WORD = SMOE_CAPTION /* bytes of a word, which may be a whole text */
 };
 #define NONE UINT32_MAX
 

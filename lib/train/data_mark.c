@@ -44,11 +44,11 @@ bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested) {
     return then->tested && tested && then->tested != tested;
 }
 
-json_t *smoe_data_keys(const json_t *spec, bool train) {
+json_t *smoe_data_keys(const json_t *spec, const char *split) {
     json_t *data = json_deep_copy(json_object_get(spec, "data"));
     json_object_del(data, "augment");
     json_object_del(data, "cache_mb");
-    if (!train) json_object_del(data, "train_limit");
+    if (!split || strcmp(split, "train") != 0) json_object_del(data, "train_limit");
     return data;
 }
 

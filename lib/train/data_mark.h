@@ -22,8 +22,8 @@ bool smoe_data_differs(const smoe_checkpoint *then, const smoe_checkpoint *now, 
 bool smoe_data_tested_differs(const smoe_checkpoint *then, uint64_t tested);
 
 /* The keys of data in a spec that decide which images a split has, as a new object: without
- * augment, cache_mb and, unless the split is that of training, train_limit. */
-json_t *smoe_data_keys(const json_t *spec, bool train);
+ * augment, cache_mb and, unless the split is "train", train_limit. */
+json_t *smoe_data_keys(const json_t *spec, const char *split);
 
 /* A run, and which images another one must have in common with it. */
 typedef struct smoe_beside {
