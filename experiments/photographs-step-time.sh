@@ -1,7 +1,7 @@
 #!/bin/sh
 # Times a training step of dense and of Soft MoE with two temperatures, the models of photographs-cost.yaml, photographs-100-time.yaml and
 # photographs-200-cost-rates.yaml (least-times.sh), and prints CSV: classes, experts in the last two blocks, seconds of a training step with
-# 64 images, and that as a multiple of dense. Equal training time in photographs-*.md rests on it. Four minutes.
+# 64 images, and that as a multiple of dense, beside the 1.25 that equal training time was planned with. Four minutes.
 #   SMOE_ISA=v3 SMOE_DATA=FOLDER experiments/photographs-step-time.sh >experiments/results/photographs-step-time/times.csv
 here=$(dirname "$0")
 echo "classes,experts,train_s,times_dense"
