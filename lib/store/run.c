@@ -297,9 +297,9 @@ static int open_log(smoe_run *run, smoe_err *err) {
 /* From here on the run is no longer what it was. */
 static int run_begin(smoe_run *run, smoe_err *err) {
     SMOE_FREED char *manifest = in_run(run, SMOE_RUN_MANIFEST);
-    if (status_write(run, "running", err)) return -1;
+    if (smoe_file_remove(manifest, err) || status_write(run, "running", err)) return -1;
     run->begun = true;
-    return smoe_file_remove(manifest, err);
+    return 0;
 }
 
 /* Claims the directory and makes the run in it, or looks whether it can be continued; *mine: it is
@@ -348,12 +348,12 @@ int smoe_run_begin(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     if (run->begun) return 0;
     fclose(run->log);
     run->log = NULL;
-    if (spec_write(run, spec, err) ||
+    if (run_begin(run, err) || spec_write(run, spec, err) ||
         smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err) ||
         env_write(run, run->env, false, err) || open_log(run, err))
         return -1;
     if (fputs(run->noted, run->log) < 0 || fflush(run->log)) run->unlogged = errno;
-    return run_begin(run, err);
+    return 0;
 }
 
 int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,

@@ -213,7 +213,6 @@ static int trainer_restore(trainer *t, smoe_err *err) {
                        "few-shot accuracies from here on cannot be compared with those before");
     /* Records after the checkpoint are dropped. */
     if (t->chief && smoe_run_truncate(t->run, &t->state, &t->before, err)) return -1;
-    if (t->chief && !run_over(t) && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
     t->state.data = now.data;
@@ -312,6 +311,8 @@ static int trainer_start(trainer *t, smoe_err *err) {
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
     status = t->chief ? smoe_run_begin(t->run, t->spec, err) : 0;
+    if (!status && restored > 0 && t->chief && !run_over(t)) /* they are of another step */
+        status = smoe_run_outcomes(t->run, NULL, 0, err);
     if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
     if (restored > 0 && t->chief) say_kernels(t);
     if (!restored) {

@@ -60,3 +60,15 @@ kill -TERM $!
 wait $!
 status 0 smoe train --resume cut -q -j1
 same_run balanced cut
+# A finished run that trains longer is marked before any of its files changes: killed at any of them, no file differs from
+# the list of a finished run.
+if "${CC:-cc}" -shared -fPIC -o faults.so "$ROOT/tests/faults/faults.c" -ldl 2>/dev/null; then
+    status 0 smoe train tiny.yaml -q train.steps=4 -o short >/dev/null
+    at=0
+    while at=$((at + 1)) && rm -rf longer && cp -a short longer; do
+        FAULT_KIND=kill FAULT_AT=$at LD_PRELOAD=$PWD/faults.so smoe train --resume longer -q train.steps=8 >/dev/null 2>&1 || :
+        [ "$(cut -c1-4 longer/STATUS)" = "done" ] || break
+        status 0 smoe verify longer >out 2>&1 || fail "killed at call $at: $(cat out)"
+    done
+    [ $at -gt 1 ] && cmp -s short/spec.yaml longer/spec.yaml || fail "marked at call $at, after its spec"
+fi
