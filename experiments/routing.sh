@@ -20,18 +20,10 @@ merge() { # FILE, HEADER, KEYS
     { echo "$2"; cat "$work/all"; } >"$1"
 }
 
-for status in "$dir"/*/STATUS; do
-    cell=$(dirname "$status")
-    grep -q "^done" "$status" && [ -d "$cell/ckpt" ] || continue
-    name=$(basename "$cell")
-    row=$(awk -v name="$name" 'NR == 1 { next }
-        { set = $0; sub(/.*"set":/, "", set); sub(/}.*/, "", set); sub(/,?"seed":"[0-9]*"/, "", set)
-          if (!(set in row)) row[set] = rows++ }
-        index($0, "\"cell\":\"" name "\"") { print row[set]; exit }' "$dir/cells.jsonl")
-    seed=$(sed -n "s/^seed: *//p" "$cell/spec.yaml")
+"$(dirname "$0")/cells.sh" "$dir" | while IFS='	' read -r row seed cell; do
     ! grep -q '^ *layers: none' "$cell/spec.yaml" || continue
     rm -rf "$work/inspect"
-    "$smoe" inspect "$cell" -o "$work/inspect" -q --no-progress >/dev/null
+    "$smoe" inspect "$cell" -o "$work/inspect" -q --no-progress >/dev/null </dev/null
     [ -f "$work/inspect/expert_load.csv" ] || continue # no choices
     awk -v row="$row" -v seed="$seed" '
         function short(x) { x = sprintf("%.4f", x); sub(/0+$/, "", x); sub(/\.$/, ".0", x); return x }
@@ -50,7 +42,7 @@ for status in "$dir"/*/STATUS; do
     merge "$out/routing.csv" row,seed,block,dropped,chosen_largest_over_mean,placed_largest_over_mean,choices_per_token 3
     [ "$seed" -lt "$companions" ] || continue
     for order in shuffled file; do
-        "$smoe" eval "$cell" eval.order=$order --predictions "$work/$order.csv" -q --no-progress --json >/dev/null
+        "$smoe" eval "$cell" eval.order=$order --predictions "$work/$order.csv" -q --no-progress --json >/dev/null </dev/null
     done
     paste -d, "$work/shuffled.csv" "$work/file.csv" | awk -F, -v line="$row,$seed" '
         NR == 1 { columns = NF / 2; for (i = 1; i <= columns; i++) at[$i] = i; p = at["prediction"]; c = at["correct"]; next }
