@@ -4,6 +4,8 @@
 #include "data/archive.h"
 #include "draw/contact.h"
 #include "spec/sources.h"
+#include "spec/tasks.h"
+#include "train/evaluate.h"
 
 enum { SPLITS = 3, SIDE = 64, SMALL = 32, SHOWN = 20, LISTED = 5 };
 static const char *const data_split_name[SPLITS] = {"train", "test", "val"};
@@ -22,7 +24,7 @@ typedef struct near_pairs {
 typedef struct data_job {
     smoe_spec spec;
     split split[SPLITS];
-    size_t splits;        /* that are there; the first of them says the names of the classes */
+    size_t splits;        /* that are there */
     smoe_err why[SPLITS]; /* of those that are not */
     const char *path;
     near_pairs near[SPLITS * (SPLITS + 1)];
@@ -85,7 +87,9 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
     char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     for (size_t i = 0; i < job->splits; i++) {
         const smoe_dataset *other = job->split[i].set;
-        if (smoe_dataset_images(other) == smoe_dataset_images(set) &&
+        if (strcmp(job->split[i].name, "train") != 0 &&
+            smoe_dataset_images(other) == smoe_dataset_images(set) &&
+            smoe_dataset_checksum(other) == smoe_dataset_checksum(set) &&
             !strcmp(smoe_dataset_image_name(other, 0, a, sizeof a),
                     smoe_dataset_image_name(set, 0, b, sizeof b)))
             return true;
@@ -204,12 +208,22 @@ static void data_job_free(data_job *job) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* The split that has the most classes: of shards whose classes are numbers, each has as many as it
+ * uses. */
+static const smoe_dataset *data_widest(const data_job *job) {
+    const smoe_dataset *set = job->split[0].set;
+    for (size_t k = 1; k < job->splits; k++)
+        if (smoe_dataset_named(job->split[k].set) > smoe_dataset_named(set))
+            set = job->split[k].set;
+    return set;
+}
+
 /* Without -v the first classes are on the screen. */
 static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
-    const split *first = &job->split[0];
+    const smoe_dataset *widest = data_widest(job);
     smoe_frame_init(frame, "classes", "Classes", "images of each class, by split", NULL);
-    for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
-        const char *name = smoe_dataset_class_name(first->set, c);
+    for (size_t c = 0; c < smoe_dataset_classes(widest); c++) {
+        const char *name = smoe_dataset_class_name(widest, c);
         char shown[64];
         smoe_frame_cells(
             frame, {NULL, .text = smoe_text_shown(name, shown, sizeof shown), .heading = "class"},
@@ -377,6 +391,13 @@ static void add_remarks(smoe_result *result, const data_job *job) {
                     smoe_text_list(splits, sizeof splits, "%s", job->split[n].name);
             smoe_result_line(result, "remark", "%s: %s", splits, remark);
         }
+    const split *train = &job->split[0];
+    for (size_t k = 1; k < job->splits && !strcmp(train->name, "train"); k++) {
+        SMOE_FREED char *remark = smoe_dataset_untrained(job->split[k].set, train->set);
+        if (!remark || smoe_task_pairs(job->spec.train.loss)) continue;
+        smoe_frame_put(table, {"split", .text = job->split[k].name}, {"remark", .text = remark});
+        smoe_result_line(result, "remark", "%s", remark);
+    }
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -409,10 +430,11 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     const smoe_dataset *set = job->split[0].set;
     const smoe_dataset_report *found = smoe_dataset_found(set);
     const char *source = smoe_sources[job->spec.data.source].name;
+    size_t classes_of = smoe_dataset_classes(data_widest(job));
     smoe_result_facts(&result, {"path", .text = options->arg[0]}, {"source", .text = source},
                       {"image_size", .number = job->spec.data.image_size});
-    smoe_result_line(&result, NULL, "%s: %s, %zu class%s", options->arg[0], source,
-                     smoe_dataset_classes(set), SMOE_ES(smoe_dataset_classes(set)));
+    smoe_result_line(&result, NULL, "%s: %s, %zu class%s", options->arg[0], source, classes_of,
+                     SMOE_ES(classes_of));
     smoe_frame *splits = smoe_result_table(&result, NULL, NULL);
     for (size_t k = 0; k < job->splits; k++) add_split(&result, splits, &job->split[k]);
     smoe_frame *classes = smoe_result_frame(&result, "classes", true);
@@ -462,10 +484,16 @@ static int check_skipped(const data_job *job, smoe_err *err) {
 }
 
 static int verdict(const data_job *job, smoe_err *err) {
+    bool evaluates = job->spec.train.eval_every > 0;
     for (size_t k = 0; k < SPLITS; k++) /* the splits that training opens */
-        if (job->why[k].code && (!k || (job->spec.train.eval_every &&
-                                        !strcmp(data_split_name[k], job->spec.eval.split))))
+        if (job->why[k].code &&
+            (!k || (evaluates && !strcmp(data_split_name[k], job->spec.eval.split))))
             return *err = job->why[k], -1;
+    for (size_t k = 1; k < job->splits; k++)
+        if (evaluates && !strcmp(job->split[k].name, job->spec.eval.split) &&
+            smoe_evaluate_check_classes(job->split[k].set, job->split[k].name, job->split[0].set,
+                                        err))
+            return -1;
     if (!job->left_out) return 0;
     if (check_skipped(job, err)) return -1;
     if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return 0;

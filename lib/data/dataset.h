@@ -51,6 +51,7 @@ uint64_t smoe_dataset_contents(const smoe_dataset *set, size_t i);
  * for generated images. */
 uint32_t smoe_dataset_checksum(const smoe_dataset *set);
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
+size_t smoe_dataset_named(const smoe_dataset *set);   /* those that the data itself has */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned;
  * SMOE_IMAGE_NAME bytes have room for every path. */
@@ -60,7 +61,7 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
 /*
  * Gives a set that is not endless the classes of a model, in the order of the model. Images of
  * other classes are left out, with a remark. If the model or the data has only numbers for classes,
- * nothing changes. SMOE_DATA: no class of the data is one of the model.
+ * the labels are those of the model. SMOE_DATA: no class of the data is one of the model.
  */
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
                        smoe_err *err) SMOE_MUST_CHECK;
@@ -69,6 +70,9 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
  * order, *order is fresh and has the model's number of each class of the set; else NULL. */
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
                                 uint32_t **order);
+
+/* A fresh remark if images of the set are of classes that no image of `train` is of, or NULL. */
+char *smoe_dataset_untrained(const smoe_dataset *set, const smoe_dataset *train);
 
 /* Main label of image i; nothing is decoded. */
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i);

@@ -233,6 +233,33 @@ static const char *unknown_text(const smoe_dataset *set, const uint32_t *number,
     return buf;
 }
 
+char *smoe_dataset_untrained(const smoe_dataset *set, const smoe_dataset *train) {
+    char text[600];
+    size_t N = set->named, images = 0, classes = 0;
+    if (set == train || smoe_dataset_endless(train)) return NULL;
+    SMOE_FREED uint32_t *number = smoe_alloc(N, sizeof *number); /* UINT32_MAX: untrained */
+    SMOE_FREED bool *trained = smoe_alloc(N, sizeof *trained);
+    SMOE_FREED size_t *label = smoe_alloc(train->classes, sizeof *label);
+    for (size_t i = 0; i < train->images; i++) {
+        size_t count = smoe_dataset_all_labels(train, i, label, train->classes);
+        for (size_t k = 0; k < count && k < train->classes; k++)
+            if (label[k] < N) trained[label[k]] = true;
+    }
+    for (size_t i = 0; i < set->images; i++) {
+        size_t class = smoe_dataset_label(set, i);
+        if (class >= N || trained[class]) continue;
+        images++;
+        classes += number[class] != UINT32_MAX;
+        number[class] = UINT32_MAX;
+    }
+    if (!images) return NULL;
+    return smoe_text_format("%s has %zu image%s of %zu class%s of which train has none, so that "
+                            "no model can learn %s: %s",
+                            set->split, images, SMOE_S(images), classes, SMOE_ES(classes),
+                            classes == 1 ? "it" : "them",
+                            unknown_text(set, number, text, sizeof text));
+}
+
 static void rename_classes(smoe_dataset *set, char *const *name, size_t count) {
     set->classes = count;
     smoe_dataset_name_classes(set, (const char *const *)name, count);
@@ -307,7 +334,10 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     if (there != here) return 0;
     SMOE_FREED uint32_t *number = smoe_alloc(set->named, sizeof *number);
     for (size_t k = 0; k < set->named; k++) { /* mostly both are sorted */
-        number[k] = kept_number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
+        if (here)
+            number[k] = kept_number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
+        else
+            number[k] = k < count ? (uint32_t)k : UINT32_MAX;
         unknown += number[k] == UINT32_MAX;
     }
     if (unknown < set->named) apply(set, number, unknown);
@@ -317,6 +347,6 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
                          where, set->class_name[0], name[0]);
     if (!set->images)
         return smoe_fail(err, SMOE_DATA, "%s: no images of a class of the model", where);
-    rename_classes(set, name, count);
+    rename_classes(set, here ? name : NULL, count);
     return 0;
 }

@@ -18,6 +18,10 @@ size_t smoe_dataset_classes(const smoe_dataset *set) {
     return set->classes;
 }
 
+size_t smoe_dataset_named(const smoe_dataset *set) {
+    return set->named;
+}
+
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
     return label < set->named ? set->class_name[label] : "(unnamed)";
 }

@@ -273,6 +273,8 @@ static void say_remarks(const trainer *t) {
     for (size_t i = 0; i < train->remarks; i++) trainer_say(t, train->remark[i]);
     for (size_t i = 0; test && i < test->remarks; i++)
         if (!smoe_dataset_remarked(t->train, test->remark[i])) trainer_say(t, test->remark[i]);
+    if (t->test && t->chief && !smoe_task_pairs(t->spec->train.loss))
+        say_fresh(t, smoe_dataset_untrained(t->test, t->train));
 }
 
 /* Photographs from telephones: most viewers turn them. */

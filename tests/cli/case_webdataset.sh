@@ -87,3 +87,22 @@ status 3 smoe train tiny.yaml -q $path $pairs data.on_error=skip -o few 2>err
 grep -q '1 of 90 images cannot be used' err || fail "of too many bad images: $(cat err)"
 status 0 smoe train tiny.yaml -q 'data.source=webdataset' 'data.path=data/s-{00..03}.tar' $pairs data.on_error=skip train.eval_every=0 -o most
 grep -q 'left out: .*s-00.tar: 0007' most/log.txt || fail "of a sample left out: $(cat most/log.txt)"
+# Classes as numbers, of which test has some that train has not: they are counted, named and refused, or with data.classes
+# evaluated by `smoe eval` as by training.
+mkdir numbers
+for split in train test; do
+    mkdir $split
+    for n in $(seq -w 0 29); do png >$split/$n.png && echo $((1$n % $([ $split = train ] && echo 4 || echo 6))) >$split/$n.cls; done
+    (cd $split && tar -cf ../numbers/$split.tar $(ls))
+done
+numbers='data.source=webdataset data.path=numbers/{split}.tar data.limit=0'
+status 3 smoe data 'numbers/{split}.tar' >out 2>err
+grep -q ': webdataset, 6 classes$' out && grep -qE '^5 +0 +5$' out || fail "classes of test alone: $(cat out)"
+grep -q '^remark  test has 10 images of 2 classes of which train has none, so that no model can learn them: 4, 5$' out || fail "$(cat out)"
+grep -q "split 'test' has 6 classes, split 'train' has 4$" err || fail "$(cat err)"
+status 0 smoe train tiny.yaml $numbers data.classes=6 train.steps=8 -o numbered >/dev/null 2>err
+grep -q '^test has 10 images of 2 classes of which train has none, ' err || fail "$(cat err)"
+status 0 smoe eval numbered --json >out 2>err
+grep -q '"images": 30,' out && ! grep -q 'does not know' err || fail "evaluated on all images: $(cat out err)"
+[ "$(sed -n 's/.*"test\/precision_at_1":\([0-9.]*\),.*/\1/p' numbered/metrics.jsonl | tail -n 1)" = \
+    "$(sed -n 's/^  "precision_at_1": \([0-9.]*\),/\1/p' out)" ] || fail "as in training: $(cat out)"
