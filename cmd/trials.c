@@ -365,8 +365,11 @@ int smoe_trials_power(smoe_sweep *sweep, const smoe_options *options, smoe_err *
     }
     if (!w.table->rows)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: no contrast has two seeds yet, so the variance is unknown",
-                         sweep->dir);
+                         "%s: no contrast has two seeds yet, so the variance is unknown%s",
+                         sweep->dir,
+                         results.contrasts.seen ? "; --all-seeds takes the seeds that were seen "
+                                                  "before others were added"
+                                                : "");
     if (w.alike)
         smoe_result_line(&result, NULL,
                          "%zu contrast%s: no outcome differs, so the variance is unknown", w.alike,

@@ -153,6 +153,9 @@ grep -q 'test_loss .* 3  ' out || fail "$(cat out)"
 status 0 smoe sweep seen.yaml train.steps=4 model.moe.experts=2,4 seed=0,1,2 --resume -q -o fresh >/dev/null
 for folder in more fresh; do grep -v 'a time' $folder/differences.csv >$folder.differences; done
 cmp more.differences fresh.differences || fail "the same seeds, seen, have other differences"
+status 2 smoe sweep more --power 2>err
+grep -q 'no contrast has two seeds yet, so the variance is unknown; --all-seeds takes the seeds that were seen before ' err || fail "$(cat err)"
+status 0 smoe sweep more --power --all-seeds >out
 status 0 smoe sweep --resume more --all-seeds -q --json >out
 grep -q '"n": 3' out || fail "$(cat out)"
 # a key that cannot tell all lines apart: a line through two rows at one x would be no line. Cells of one value: no colours above it.
