@@ -1,19 +1,22 @@
 /* Super-classes from confusion, by average linkage; see superclasses.h. */
 #include "train/superclasses.h"
 
-/* Sets of classes, each at the place of its lowest class. */
-typedef struct sets {
-    size_t N, left; /* classes; sets */
-    double *alike;  /* [N,N] sum over the pairs of two sets */
-    size_t *size;   /* [N] classes of a set; 0: it is part of another one */
-    uint32_t *of;   /* [N] the set of each class */
-} sets;
-
 typedef struct pair {
     size_t a, b; /* a < b */
     double alike;
-    size_t size;
+    size_t size; /* 0: there is none */
 } pair;
+
+/* Sets of classes, each at the place of its lowest class. */
+typedef struct sets {
+    size_t N, left; /* classes; sets */
+    size_t most;    /* classes that two sets may have together */
+    double *alike;  /* [N,N] sum over the pairs of two sets */
+    size_t *size;   /* [N] classes of a set; 0: it is part of another one */
+    pair *best;     /* [N] of a set and the later ones, the pair to merge first; where b is a, that
+                       pair is gone, and none is better than it was */
+    uint32_t *of;   /* [N] the set of each class */
+} sets;
 
 static void sets_fill(sets *s, const smoe_prediction *prediction, size_t images) {
     size_t N = s->N;
@@ -30,23 +33,34 @@ static void sets_fill(sets *s, const smoe_prediction *prediction, size_t images)
     }
 }
 
-/* Whether x is to be merged before y. */
+/* Whether x is to be merged before y, which comes after it if they are equal. */
 static bool pair_better(const pair *x, const pair *y) {
     if (!y->size || x->alike != y->alike) return !y->size || x->alike > y->alike;
-    return x->size < y->size;
+    if (x->size != y->size) return x->size < y->size;
+    return x->a < y->a || (x->a == y->a && x->b < y->b);
 }
 
-/* The pair to merge next, with at most `most` classes together; size 0: there is none. */
-static pair sets_next(const sets *s, size_t most) {
-    pair best = {0};
-    for (size_t a = 0; a < s->N; a++)
-        for (size_t b = a + 1; s->size[a] && b < s->N; b++) {
-            pair x = {a, b, 0, s->size[a] + s->size[b]};
-            if (!s->size[b] || x.size > most) continue;
-            x.alike = s->alike[a * s->N + b] / (double)(s->size[a] * s->size[b]);
-            if (pair_better(&x, &best)) best = x;
-        }
-    return best;
+static void sets_offer(sets *s, size_t a, size_t b) {
+    pair x = {a, b, 0, s->size[a] + s->size[b]};
+    if (!s->size[b] || x.size > s->most) return;
+    x.alike = s->alike[a * s->N + b] / (double)(s->size[a] * s->size[b]);
+    if (pair_better(&x, &s->best[a])) s->best[a] = x;
+}
+
+static void sets_look(sets *s, size_t a) {
+    s->best[a] = (pair){0};
+    for (size_t b = a + 1; s->size[a] && b < s->N; b++) sets_offer(s, a, b);
+}
+
+/* The pair to merge next; size 0: there is none. */
+static pair sets_next(sets *s) {
+    for (;;) {
+        pair best = {0};
+        for (size_t a = 0; a < s->N; a++)
+            if (s->best[a].size && pair_better(&s->best[a], &best)) best = s->best[a];
+        if (!best.size || best.b > best.a) return best;
+        sets_look(s, best.a);
+    }
 }
 
 static void sets_merge(sets *s, const pair *x) {
@@ -59,6 +73,13 @@ static void sets_merge(sets *s, const pair *x) {
     s->size[x->a] = x->size;
     s->size[x->b] = 0;
     s->left--;
+    s->best[x->b] = (pair){0};
+    sets_look(s, x->a);
+    for (size_t c = 0; c < x->b; c++) { /* later sets form no pair with these two */
+        pair *was = &s->best[c];
+        if (c != x->a && (was->b == x->a || was->b == x->b)) was->b = c;
+        if (c < x->a && s->size[c]) sets_offer(s, c, x->a);
+    }
 }
 
 int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *prediction,
@@ -68,14 +89,22 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *p
                          N);
     SMOE_FREED double *alike = smoe_alloc(N * N, sizeof *alike);
     SMOE_FREED size_t *size = smoe_alloc(N, sizeof *size);
-    sets s = {.N = N, .left = N, .alike = alike, .size = size, .of = of};
+    SMOE_FREED pair *best = smoe_alloc(N, sizeof *best);
+    sets s = {.N = N, .left = N, .most = (N + E - 1) / E};
+    s.alike = alike;
+    s.size = size;
+    s.best = best;
+    s.of = of;
     sets_fill(&s, prediction, images);
-    for (size_t most = (N + E - 1) / E; s.left > E;) {
-        pair x = sets_next(&s, most);
-        if (x.size)
+    for (size_t c = 0; c < N; c++) sets_look(&s, c);
+    while (s.left > E) {
+        pair x = sets_next(&s);
+        if (x.size) {
             sets_merge(&s, &x);
-        else
-            most++;
+            continue;
+        }
+        s.most++;
+        for (size_t c = 0; c < N; c++) sets_look(&s, c);
     }
     uint32_t count = 0;
     for (size_t c = 0; c < N; c++) /* a set comes before its other classes */

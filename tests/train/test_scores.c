@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Six images of the first two of three classes, none of the last. */
 static const smoe_prediction six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
@@ -68,6 +69,28 @@ static void superclasses_by_hand(void **state) {
     assert_memory_equal(of, in_order, sizeof of);
 }
 
+/* Classes 2k and 2k + 1 are taken for each other, and stay together. The work grows with the square
+ * of the classes, not with the cube, which takes a minute here. */
+static void superclasses_of_many(void **state) {
+    enum { N = 4096, E = 2 };
+    smoe_prediction *prediction = smoe_alloc(N, sizeof *prediction);
+    uint32_t *of = smoe_alloc(N, sizeof *of);
+    size_t second = 0;
+    smoe_err err = {0};
+    for (size_t i = 0; i < N; i++)
+        prediction[i] = (smoe_prediction){.label = (int64_t)i, .top = i ^ 1};
+    clock_t start = clock();
+    assert_int_equal(smoe_superclasses(of, E, N, prediction, N, &err), 0);
+    assert_true(clock() - start < 12 * CLOCKS_PER_SEC);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(of[i], of[i ^ 1]);
+        second += of[i];
+    }
+    assert_int_equal(second, N / E);
+    free(of);
+    free(prediction);
+}
+
 /* Probabilities are those of the task: with equal logits the first class is the top one. */
 static void said_of_logits(void **state) {
     const real logits[] = {0, 1, 1}, target[] = {0, 0, 1};
@@ -117,7 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calibration_by_hand),    cmocka_unit_test(classes_by_hand),
         cmocka_unit_test(said_of_logits),         cmocka_unit_test(superclasses_by_hand),
-        cmocka_unit_test(confusion_counts_pairs),
+        cmocka_unit_test(confusion_counts_pairs), cmocka_unit_test(superclasses_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
