@@ -194,6 +194,20 @@ for list in README objections; do
 done
 "$ROOT/experiments/time.sh" | awk -F ' *[|] *' '$2 == "all" { printf "add up to %.0f hours of one core (`experiments/time.sh`)", $4 }' >numbers
 grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": write what experiments/time.sh prints" >>wrong
+# The hours of the lists of experiments/Makefile, in evidence.md.
+hours() { # LIST, FORMAT of the two hours
+    # shellcheck disable=SC2046 # their names have no spaces
+    set -- "$2" $(awk -v list="$1 :=" '{ line = line $0 } sub(/\\$/, "", line) { next } index(line, list) == 1 { sub(/.*:= */, "", line); gsub(/:[^ ]*/, "", line); print line } { line = "" }' "$ROOT/experiments/Makefile")
+    format=$1 && shift
+    "$ROOT/experiments/time.sh" "$@" | awk -F ' *[|] *' -v format="$format" '$2 == "all" { printf format, $4, $5 }' >numbers
+    tr '\n' ' ' <"$ROOT/experiments/evidence.md" | grep -qF "$(cat numbers)" || echo "evidence.md: does not say \"$(cat numbers)\", which experiments/time.sh prints of a list of experiments/Makefile" >>wrong
+}
+hours EVIDENCE "they took %.0f hours of one core; %.0f, if every cell"
+hours EVIDENCE_MORE "that are long (%.0f hours as published, %.0f)"
+hours PHOTOGRAPHS "[pruning](pruning.md) (%.0f hours as published, %.0f)"
+# The table of a page that a script of its own prints.
+"$ROOT/experiments/training-precision.sh" >table
+grep -F -e "$(head -n 2 table)" -e '.md) | ' "$ROOT/experiments/training-precision.md" | grep '^|' | cmp -s - table || echo "training-precision.md: its table is not what training-precision.sh prints" >>wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
 
 # Every sweep with published cells can be run again by `make evidence`, or stands in evidence.md among those that it leaves out.

@@ -67,8 +67,8 @@ if "${CC:-cc}" -shared -fPIC -o faults.so "$ROOT/tests/faults/faults.c" -ldl 2>/
     at=0
     while at=$((at + 1)) && rm -rf longer && cp -a short longer; do
         FAULT_KIND=kill FAULT_AT=$at LD_PRELOAD=$PWD/faults.so smoe train --resume longer -q train.steps=8 >/dev/null 2>&1 || :
+        smoe verify longer >out 2>&1 || fail "killed at call $at: $(cat out)"
         [ "$(cut -c1-4 longer/STATUS)" = "done" ] || break
-        status 0 smoe verify longer >out 2>&1 || fail "killed at call $at: $(cat out)"
     done
     [ $at -gt 1 ] && cmp -s short/spec.yaml longer/spec.yaml || fail "marked at call $at, after its spec"
 fi
