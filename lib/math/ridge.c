@@ -84,11 +84,11 @@ out:
     return status;
 }
 
-void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W, size_t stride) {
+void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W) {
     size_t r = ridge->r, N = ridge->N;
 #pragma omp parallel for
     for (size_t d = 0; d < ridge->D; d++) {
-        double *row = W + d * stride;
+        double *row = W + d * N;
         for (size_t c = 0; c < N; c++) row[c] = 0;
         for (size_t i = 0; i < r; i++) {
             double x = ridge->basis[d * r + i] / (ridge->value[i] + l2);

@@ -18,7 +18,7 @@ typedef struct smoe_ridge {
 int smoe_ridge_create(smoe_ridge *ridge, const double *X, const double *Y, size_t n, size_t D,
                       size_t N, smoe_err *err) SMOE_MUST_CHECK;
 
-/* W [D,N], whose rows lie `stride` apart, for l2 > 0. */
-void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W, size_t stride);
+/* W [D,N], for l2 > 0. */
+void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W);
 
 void smoe_ridge_free(smoe_ridge *ridge);

@@ -210,61 +210,64 @@ static void features_whiten(double *to, const double *mean, const double *scale,
     to[d] = bias;
 }
 
-typedef struct solver {
-    double *mean, *scale; /* [d] */
-    double *X, *Y;        /* [n,d+1], [n,N] */
-    double *W;            /* [d+1, strengths*N] */
-} solver;
+/* Queries and classes that are scored at once: their features and weights stay in the cache. */
+enum { QUERIES_TILE = 128, CLASSES_TILE = 64 };
 
-/* The scores of one query for every strength, then whether the highest is the true class's. */
-static void query_judge(const solver *s, double *scratch, const real *query, int64_t asked,
-                        size_t d, size_t N, size_t *correct) {
-    size_t wide = SMOE_FEWSHOT_STRENGTHS * N;
-    double *x = scratch, *score = scratch + d + 1;
-    features_whiten(x, s->mean, s->scale, query, d);
-    for (size_t c = 0; c < wide; c++) score[c] = 0;
-    for (size_t j = 0; j <= d; j++) {
-        const double *w = s->W + j * wide;
-        double v = x[j];
+/* Of the n <= QUERIES_TILE queries x [n,D], those for which the class with the highest score x W is
+ * the one in `asked`; W [D,N]. */
+static size_t queries_judge(const double *x, const int64_t *asked, size_t n, const double *W,
+                            size_t D, size_t N) {
+    double highest[QUERIES_TILE];
+    size_t best[QUERIES_TILE] = {0}, correct = 0;
+    for (size_t i = 0; i < n; i++) highest[i] = -INFINITY;
+    for (size_t first = 0; first < N; first += CLASSES_TILE) {
+        size_t classes = N - first < CLASSES_TILE ? N - first : CLASSES_TILE;
+        for (size_t i = 0; i < n; i++) {
+            double score[CLASSES_TILE] = {0};
+            for (size_t j = 0; j < D; j++) {
+                const double *w = W + j * N + first;
+                double v = x[i * D + j];
 #pragma omp simd
-        for (size_t c = 0; c < wide; c++) score[c] += v * w[c];
+                for (size_t c = 0; c < classes; c++) score[c] += v * w[c];
+            }
+            for (size_t c = 0; c < classes; c++)
+                if (score[c] > highest[i]) {
+                    highest[i] = score[c];
+                    best[i] = first + c;
+                }
+        }
     }
-    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
-        size_t best = 0;
-        for (size_t c = 1; c < N; c++)
-            if (score[l * N + c] > score[l * N + best]) best = c;
-        correct[l] += (int64_t)best == asked;
-    }
+    for (size_t i = 0; i < n; i++) correct += (int64_t)best[i] == asked[i];
+    return correct;
 }
 
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
                        size_t d, size_t N, smoe_err *err) {
-    size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
+    size_t n = shots->n, q = queries->n, D = d + 1;
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
-    solver s = {.mean = smoe_alloc_in(&m, D, sizeof(double)),
-                .scale = smoe_alloc_in(&m, D, sizeof(double)),
-                .X = smoe_alloc_in(&m, n * D, sizeof(double)),
-                .Y = smoe_alloc_in(&m, n * N, sizeof(double)),
-                .W = smoe_alloc_in(&m, D * wide, sizeof(double))};
+    double *mean = smoe_alloc_in(&m, d, sizeof(double));
+    double *scale = smoe_alloc_in(&m, d, sizeof(double));
+    double *X = smoe_alloc_in(&m, n * D, sizeof(double)); /* the shots, whitened */
+    double *Y = smoe_alloc_in(&m, n * N, sizeof(double));
+    double *Q = smoe_alloc_in(&m, q * D, sizeof(double)); /* the queries, whitened */
+    double *W = smoe_alloc_in(&m, D * N, sizeof(double)); /* of one strength */
     SMOE_FREED_BY(smoe_ridge_free) smoe_ridge ridge = {0};
-    features_mean(s.mean, s.scale, shots->x, n, d);
+    features_mean(mean, scale, shots->x, n, d);
+    for (size_t i = 0; i < n; i++) features_whiten(X + i * D, mean, scale, shots->x + i * d, d);
+    for (size_t i = 0; i < q; i++) features_whiten(Q + i * D, mean, scale, queries->x + i * d, d);
     for (size_t i = 0; i < n; i++)
-        features_whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
-    int status = smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err);
-    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS && !status; l++)
-        smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), s.W + (size_t)l * N, wide);
-    size_t counts[SMOE_FEWSHOT_STRENGTHS] = {0}, asked = status ? 0 : queries->n;
-#pragma omp parallel reduction(+ : counts)
-    {
-        SMOE_FREED double *scratch = smoe_alloc(D + wide, sizeof *scratch);
-#pragma omp for
-        for (size_t i = 0; i < asked; i++)
-            query_judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
+        for (size_t c = 0; c < N; c++) Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
+    if (smoe_ridge_create(&ridge, X, Y, n, D, N, err)) return -1;
+    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
+        size_t count = 0;
+        smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), W);
+#pragma omp parallel for reduction(+ : count)
+        for (size_t i = 0; i < q; i += QUERIES_TILE)
+            count += queries_judge(Q + i * D, queries->label + i,
+                                   q - i < QUERIES_TILE ? q - i : QUERIES_TILE, W, D, N);
+        correct[l] = count;
     }
-    memcpy(correct, counts, sizeof counts);
-    return status;
+    return 0;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
