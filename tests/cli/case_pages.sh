@@ -175,6 +175,10 @@ awk -F ' *[|] *' '
     }' "$page" >wrong
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of \([0-9]*\). Over all together: \([0-9]*\)\.$/\3 of the \1 that are decided, of \2/p' >numbers
 grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
+# The sizes of the families add up to all contrasts.
+"$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: [0-9]* of \([0-9]*\).*/\1/p' >numbers
+grep -o 'planned at different times, of [0-9, ]*and [0-9]* contrasts' "$page" | grep -o '[0-9]*' | awk '{ sum += $1 } END { print sum + 0 }' | cmp -s - numbers ||
+    echo "objections.md: the sizes of its families do not add up to the $(cat numbers) contrasts of experiments/families.sh" >>wrong
 "$ROOT/experiments/over-tables.sh" another-program csv | cmp -s - "$ROOT/experiments/results/another-program/over-tables.csv" || # that of facts-tables: case_published
     echo "results/another-program/over-tables.csv: over-tables.sh another-program csv prints another" >>wrong
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of [0-9]*. Over all together: \([0-9]*\)\.$/would leave \2 of these \1/p' >numbers
