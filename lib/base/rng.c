@@ -36,6 +36,17 @@ double smoe_rng_uniform(smoe_rng *rng) {
     return to_uniform(rng_next(rng));
 }
 
+void smoe_rng_below_share(smoe_rng *rng, bool *below, size_t n, double share) {
+    uint64_t limit = (uint64_t)ceil(share * 0x1p53); /* the product is exact, as in to_uniform */
+    size_t i = 0;
+    for (; i < n && rng->left; i++) below[i] = rng_next(rng) >> 11 < limit;
+    for (; i + 4 <= n; i += 4) {
+        philox4x64_ctr_t r = rng_next_block(rng);
+        for (int k = 0; k < 4; k++) below[i + k] = r.v[k] >> 11 < limit;
+    }
+    for (; i < n; i++) below[i] = rng_next(rng) >> 11 < limit;
+}
+
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
     uint64_t reject = -n % n, word; /* 2^64 mod n: words below it would favour small results */
     do word = smoe_rng_u64(rng);

@@ -44,7 +44,9 @@ typedef struct smoe_rng {
 smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64_t step,
                      uint64_t sample);
 uint64_t smoe_rng_u64(smoe_rng *rng);
-double smoe_rng_uniform(smoe_rng *rng);             /* in [0, 1), 53 bits */
+double smoe_rng_uniform(smoe_rng *rng); /* in [0, 1), 53 bits */
+/* Of the next n uniform numbers, which are below `share`, in (0, 1): faster than one by one. */
+void smoe_rng_below_share(smoe_rng *rng, bool *below, size_t n, double share);
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n); /* in [0, n), unbiased; n > 0 */
 double smoe_rng_normal(smoe_rng *rng);              /* mean 0, variance 1 (polar method) */
 /* The next n normal numbers, faster. */

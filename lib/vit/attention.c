@@ -55,8 +55,11 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     if (l->qk_norm) l->normed = smoe_arena_take(keep, R * 2 * d, sizeof(real));
     for (int k = 0; k < 2 && l->qk_norm; k++) smoe_norm_reserve(&l->norm[k], R, space);
     l->scores = smoe_arena_take(scratch, threads * scores_size(l), sizeof(real));
-    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * d, sizeof(real));
     if (!l->train) return;
+    if (l->build->model->dropout > 0) {
+        l->branch = smoe_arena_take(scratch, R * d, sizeof *l->branch);
+        l->dropped = smoe_arena_take(keep, R * d, sizeof *l->dropped);
+    }
     l->drows = smoe_space_take(space, scratch, R * 3 * d, l->narrow);
     l->dheads = smoe_space_take(space, scratch, R * d, l->narrow);
     if (l->narrow) l->dscores = smoe_arena_take(scratch, threads * pairs, sizeof *l->dscores);
@@ -278,7 +281,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
         return;
     }
     smoe_linear_forward(&l->proj, smoe_reals_out(l->branch), heads, NULL, R);
-    smoe_dropout(l->branch, NULL, R, l->d, dropout, attention_site(l), pass);
+    smoe_dropout_forward(l->branch, l->dropped, NULL, R, l->d, dropout, attention_site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
@@ -290,7 +293,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
     smoe_outputs rows = buffer_at(l, l->rows, 0), drows = buffer_at(l, l->drows, 0);
     if (dropout > 0) {
         memcpy(l->branch, dy, R * d * sizeof *dy);
-        smoe_dropout(l->branch, NULL, R, d, dropout, attention_site(l), pass);
+        smoe_dropout_backward(l->branch, l->dropped, R, d, dropout);
         dy = l->branch;
     }
     smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), smoe_reals(dy),

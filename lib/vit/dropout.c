@@ -4,19 +4,28 @@
 #include "math/kernels.h"
 #include "vit/layer.h"
 
-void smoe_dropout(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
-                  uint32_t site, const smoe_pass *pass) {
-    if (!pass->train || rate <= 0) return;
+static void dropout_row(real *x, const bool *dropped, size_t width, real scale) {
+    for (size_t i = 0; i < width; i++) x[i] = dropped[i] ? 0 : x[i] * scale;
+}
+
+void smoe_dropout_forward(real *x, bool *dropped, const uint64_t *place, size_t rows, size_t width,
+                          double rate, uint32_t site, const smoe_pass *pass) {
     size_t before = pass->first * (rows / pass->images);
     real scale = (real)(1 / (1 - rate));
     SMOE_SHARED(elementwise, rows * width)
     for (size_t r = 0; r < rows; r++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, site, pass->step,
                                    place ? place[r] : before + r);
-        real *row = x + r * width;
-        for (size_t i = 0; i < width; i++)
-            row[i] = smoe_rng_uniform(&rng) < rate ? 0 : row[i] * scale;
+        smoe_rng_below_share(&rng, dropped + r * width, width, rate);
+        dropout_row(x + r * width, dropped + r * width, width, scale);
     }
+}
+
+void smoe_dropout_backward(real *dx, const bool *dropped, size_t rows, size_t width, double rate) {
+    real scale = (real)(1 / (1 - rate));
+    SMOE_SHARED(elementwise, rows * width)
+    for (size_t r = 0; r < rows; r++)
+        dropout_row(dx + r * width, dropped + r * width, width, scale);
 }
 
 void smoe_dropout_find(uint64_t *places, const smoe_plan *plan, size_t first, size_t count,

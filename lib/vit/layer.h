@@ -111,12 +111,14 @@ void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
                           size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
-/* In training x [rows,width] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A
- * row has a random stream, keyed by (seed, site, step) and its place in the whole batch: applied to
- * the gradient, the same call is its backward, and a part of a batch draws what it would have drawn
- * in the whole. place [rows]; NULL: every image has the same number of rows, in their order. */
-void smoe_dropout(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
-                  uint32_t site, const smoe_pass *pass);
+/* In training x [rows,width] becomes 0 with probability `rate`, which dropped [rows,width] keeps,
+ * and is scaled by 1/(1 - rate) otherwise. A row has a random stream, keyed by (seed, site, step)
+ * and its place in the whole batch: a part of a batch draws what it would have drawn in the whole.
+ * place [rows]; NULL: every image has the same number of rows, in their order. */
+void smoe_dropout_forward(real *x, bool *dropped, const uint64_t *place, size_t rows, size_t width,
+                          double rate, uint32_t site, const smoe_pass *pass);
+/* The gradient dx [rows,width] of the result becomes that of x. */
+void smoe_dropout_backward(real *dx, const bool *dropped, size_t rows, size_t width, double rate);
 /* The places of the slots of `count` experts of a plan from `first` on; `place` is that of their
  * first row. */
 void smoe_dropout_find(uint64_t *place, const smoe_plan *plan, size_t first, size_t count,
@@ -176,6 +178,7 @@ typedef struct smoe_attention {
     void *heads;   /* [R,d] the heads' outputs, kept */
     void *weights; /* [B,H,T,T] kept; in inference [threads,T,T], or NULL: they are in `scores` */
     real *branch;  /* [R,d] what dropout works on, scratch */
+    bool *dropped; /* [R,d] what it dropped, kept */
     void *drows, *dheads;
     real *dnormed;
     real *scores;       /* [threads][T,T] and a few rows more */
@@ -209,6 +212,7 @@ typedef struct smoe_mlp {
     size_t pitch;           /* in that case, numbers from one of their rows to the next; else h */
     void *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     void *active, *dactive; /* [rows,h]; kept where they are factors */
+    bool *dropped;          /* [rows,h] of `active`, kept; NULL: without dropout */
     real *parts;
     /* Without training: scratch of the fused pass over both layers, one piece per thread. */
     real *panels;

@@ -107,6 +107,8 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t each, size_t calls, const smoe_space *
     if (!space->train) return;
     l->hidden = smoe_space_take(space, space->keep, size, l->narrow);
     l->dactive = smoe_space_take(space, factors, size, l->narrow);
+    l->dropped = NULL;
+    if (l->dropout > 0) l->dropped = smoe_arena_take(space->keep, rows * l->h, sizeof *l->dropped);
     l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(widest), sizeof(real));
 }
 
@@ -350,12 +352,24 @@ static bool drops(const smoe_mlp *l, const smoe_pass *pass) {
     return pass->train && l->dropout > 0;
 }
 
-static void hidden_dropout(const smoe_mlp *l, real *hidden, const smoe_mlp_rows *rows,
-                           const smoe_pass *pass) {
-    size_t row = rows->first[rows->from],
-           n = rows->first[rows->from + experts_working(l, rows)] - row;
-    smoe_dropout(hidden + row * l->h, rows->places ? rows->places + row : NULL, n, l->h, l->dropout,
-                 l->site, pass);
+/* The rows of the experts that work, from *first on. */
+static size_t hidden_range(const smoe_mlp *l, const smoe_mlp_rows *rows, size_t *first) {
+    *first = rows->first[rows->from];
+    return rows->first[rows->from + experts_working(l, rows)] - *first;
+}
+
+static void active_dropout(const smoe_mlp *l, const smoe_mlp_rows *rows, const smoe_pass *pass) {
+    size_t first, n = hidden_range(l, rows, &first);
+    smoe_dropout_forward(
+        hidden_of(l, l->active, rows).at + first * l->h, l->dropped + (rows->kept + first) * l->h,
+        rows->places ? rows->places + first : NULL, n, l->h, l->dropout, l->site, pass);
+}
+
+/* Of the gradient, or of `active` that was computed again. */
+static void hidden_dropout(const smoe_mlp *l, void *hidden, const smoe_mlp_rows *rows) {
+    size_t first, n = hidden_range(l, rows, &first);
+    smoe_dropout_backward(hidden_of(l, hidden, rows).at + first * l->h,
+                          l->dropped + (rows->kept + first) * l->h, n, l->h, l->dropout);
 }
 
 /* Inference on few rows: both layers of an expert while they are in the cache. */
@@ -388,7 +402,7 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
     bool apart = !narrow && drops(l, pass);
     if (apart) {
         smoe_gemm_chain(experts_working(l, rows), stage, 1);
-        hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
+        active_dropout(l, rows, pass);
     }
     smoe_gemm_chain(experts_working(l, rows), stage + apart, 2 - apart);
 }
@@ -409,12 +423,12 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
     layer fc2 = hidden_layer(l, dy, rows, pass);
     smoe_gemm_chain(experts_working(l, rows), &(smoe_gemm_stage){expert_dx, &fc2}, 1);
     if (!drops(l, pass)) return;
-    size_t row = rows->first[rows->from], end = rows->first[rows->from + experts_working(l, rows)];
+    size_t first, n = hidden_range(l, rows, &first);
     real *dactive = hidden_of(l, l->dactive, rows).at;
-    hidden_dropout(l, dactive, rows, pass);
-    SMOE_SHARED(elementwise, (end - row) * l->h)
-    for (size_t i = row; i < end; i++) mlp_gelu_backward(dactive + i * l->h, 1, l->h, l);
-    if (!l->slopes) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
+    hidden_dropout(l, l->dactive, rows);
+    SMOE_SHARED(elementwise, n * l->h)
+    for (size_t i = first; i < first + n; i++) mlp_gelu_backward(dactive + i * l->h, 1, l->h, l);
+    if (!l->slopes) hidden_dropout(l, l->active, rows);
 }
 
 void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,

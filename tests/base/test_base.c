@@ -113,6 +113,27 @@ static void normals_in_portions(void **state) {
     }
 }
 
+/* Uniform numbers below a share are those that are drawn one by one, in any portions; a share that
+ * is a number of the stream is above none of its equals. */
+static void shares_in_portions(void **state) {
+    enum { N = 40 };
+    static const size_t portion[] = {1, 2, 3, 0, 5, 4, 8, 17};
+    double x[N];
+    smoe_rng one = smoe_rng_at(7, SMOE_RNG_TEST, 0, 0, 9);
+    for (size_t i = 0; i < N; i++) x[i] = smoe_rng_uniform(&one);
+    const double share[] = {0.1, 0.5, 0.9, x[11], nextafter(x[11], 1)};
+    for (size_t s = 0; s < sizeof share / sizeof *share; s++) {
+        bool below[N];
+        size_t done = 0;
+        smoe_rng other = smoe_rng_at(7, SMOE_RNG_TEST, 0, 0, 9), rest = one;
+        for (size_t i = 0; i < sizeof portion / sizeof *portion; done += portion[i++])
+            smoe_rng_below_share(&other, below + done, portion[i], share[s]);
+        assert_int_equal(done, N);
+        for (size_t i = 0; i < N; i++) assert_int_equal(below[i], x[i] < share[s]);
+        assert_true(smoe_rng_u64(&rest) == smoe_rng_u64(&other));
+    }
+}
+
 static void below_is_unbiased(void **state) {
     enum { N = 12000, FACES = 6 };
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
@@ -571,6 +592,7 @@ int main(void) {
         cmocka_unit_test(moments),
         cmocka_unit_test(normals_are_the_polar_method),
         cmocka_unit_test(normals_in_portions),
+        cmocka_unit_test(shares_in_portions),
         cmocka_unit_test(below_is_unbiased),
         cmocka_unit_test(permutations),
         cmocka_unit_test(names),

@@ -251,9 +251,11 @@ static void dropout(void **state) {
 static void masks_do_not_repeat(void **state) {
     enum { HALF = 4096 };
     static real a[2 * HALF], b[2 * HALF];
+    static bool dropped[2 * HALF];
     for (size_t i = 0; i < 2 * HALF; i++) a[i] = b[i] = 1;
-    smoe_dropout(a, NULL, 2, HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 1, .images = 2});
-    smoe_dropout(b, NULL, 2, HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 2, .images = 2});
+    smoe_dropout_forward(a, dropped, NULL, 2, HALF, 0.5, 3, &(smoe_pass){.step = 1, .images = 2});
+    for (size_t i = 0; i < 2 * HALF; i++) assert_int_equal(dropped[i], a[i] == 0);
+    smoe_dropout_forward(b, dropped, NULL, 2, HALF, 0.5, 3, &(smoe_pass){.step = 2, .images = 2});
     size_t along = 0, by_step = 0;
     for (size_t i = 0; i < HALF; i++) {
         assert_true(a[i] == 0 || a[i] == 2);
