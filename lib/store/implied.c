@@ -618,11 +618,25 @@ static void implied_value_of(char value[96], const smoe_spec *spec, const json_t
 
 /* What tensors do not show of a model of this program must be as its own spec has it. */
 static void put_own(implied *x, const smoe_safetensors *file) {
-    static const char *const keys[] = {"model.heads",      "model.norm_eps",       "model.gelu",
-                                       "model.moe.l2_eps", "model.moe.scale_form", "model.moe.gate",
-                                       "text.causal",      "model.moe.combine",    "text.pool",
-                                       "text.padding",     "text.pad_id",          "text.norm_eps",
-                                       "data.mean",        "text.heads",           "data.std"};
+    static const char *const keys[] = {"model.heads",
+                                       "model.norm_eps",
+                                       "model.gelu",
+                                       "model.position",
+                                       "model.moe.l2_eps",
+                                       "model.moe.scale_form",
+                                       "model.moe.combine",
+                                       "model.moe.gate",
+                                       "model.moe.renormalize",
+                                       "model.moe.transport_steps",
+                                       "text.heads",
+                                       "text.norm_eps",
+                                       "text.causal",
+                                       "text.clean",
+                                       "text.padding",
+                                       "text.pad_id",
+                                       "text.pool",
+                                       "data.mean",
+                                       "data.std"};
     const smoe_spec_text carried = {
         .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
@@ -695,12 +709,15 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
         if (!k->from || !*k->from || !strncmp(k->key, "data.", 5) || (head && !pooled)) continue;
         implied_value_of(value, spec, json, k->key);
         if (strcmp(value, k->value) != 0 && smoe_spec_acts(spec, k->key))
-            smoe_fail_more(
-                &found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path, k->from,
-                own                  ? ""
-                : k->from == QUERIES ? " says"
-                                     : " beside it says",
-                k->key, k->value, value, own ? "; --partial takes the weights all the same" : "");
+            smoe_fail_more(&found, SMOE_USAGE, "%s: %s%s %s=%s, and the spec has %s%s", path,
+                           k->from,
+                           own                  ? ""
+                           : k->from == QUERIES ? " says"
+                                                : " beside it says",
+                           k->key, k->value, value,
+                           !own     ? ""
+                           : pooled ? "; without --spec its own is used"
+                                    : "; --partial takes the weights all the same");
     }
     check_end(&found, &x, spec, path);
     return smoe_fail_found(err, &found);

@@ -342,4 +342,16 @@ status 0 smoe train tiny.yaml -q --init soft.safetensors data.mean=0.3 train.ste
 grep -q "soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" other/log.txt || fail "$(cat other/log.txt)"
 status 0 smoe train tiny.yaml -q --init soft.safetensors 'data.mean=[0.5, 0.5, 0.5]' train.steps=2 -o same >/dev/null
 grep -q 'other pixel values' same/log.txt && fail "$(cat same/log.txt)"
-true
+# So must the way of its positions, which has no tensors, and the weights of the choices; also with --spec, where the remedy is another.
+for position in sincos2d none; do sed "s/^model:/model:\n  position: $position/" tiny.yaml >$position.yaml; done
+status 0 smoe init sincos2d.yaml sincos.safetensors -q >/dev/null
+for command in "eval sincos.safetensors" "convert sincos.safetensors x.onnx --onnx" "soup sincos.safetensors sincos.safetensors"; do
+    status 2 smoe $command --spec none.yaml -q 2>err
+    grep -q 'its own spec has model.position=sincos2d, and the spec has none; without --spec its own is used$' err || fail "$command: $(cat err)"
+    status 0 smoe $command --spec sincos2d.yaml -q >/dev/null 2>err
+done
+choice="tiny.yaml -q model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=2"
+status 0 smoe init $choice choice.safetensors model.moe.renormalize=true >/dev/null
+status 2 smoe train $choice -n --init choice.safetensors 2>err
+grep -q 'its own spec has model.moe.renormalize=true, and the spec has false; --partial' err || fail "$(cat err)"
+status 0 smoe train $choice -n --init choice.safetensors model.moe.renormalize=true >/dev/null
