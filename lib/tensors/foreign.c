@@ -173,6 +173,16 @@ static target *scaled_by(const targets *all, const char *gamma, const char *word
     return target_find(all, name);
 }
 
+/* SMOE_DATA if the elements of a piece are no weights. */
+static int check_type(const piece *p, smoe_err *err) {
+    for (smoe_dtype i = SMOE_DTYPE_F32; i <= SMOE_DTYPE_F64; i++)
+        if (!strcmp(smoe_dtype_name(i), p->type)) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "tensor %s: dtype %s, expected F32, F16, BF16 or F64; save tensor.float() "
+                     "instead",
+                     p->name, p->type);
+}
+
 /* gamma * (x W^T + b): the factors of layer scale become part of the layer before it. */
 static int fold_scale(targets *all, FILE *note, smoe_err *err) {
     static const char *const words[] = {"weight", "bias"};
@@ -184,6 +194,7 @@ static int fold_scale(targets *all, FILE *note, smoe_err *err) {
             if (t && (gamma->ndim != 1 || t->parts != 1 || gamma->dim[0] != t->dim[0]))
                 return smoe_fail(err, SMOE_DATA, "tensor %s: its shape does not fit %s",
                                  gamma->part[0]->name, t->name);
+            if (t && (check_type(gamma->part[0], err) || check_type(t->part[0], err))) return -1;
             if (t) t->scale = gamma->part[0];
         }
     for (size_t i = 0; i < all->count; i++)

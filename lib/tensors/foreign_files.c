@@ -42,6 +42,12 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
 
 /* ---- zip ------------------------------------------------------------------------------------- */
 
+/* libarchive has no words for a file that ends where another member could begin. */
+static const char *zip_damage(struct archive *zip) {
+    const char *why = archive_error_string(zip);
+    return why ? why : "the list of its files, which is at its end, is not there: it is cut off";
+}
+
 /* Its room doubles and is given back in the end, so that no more is held than was inflated. */
 static int member_read(struct archive *zip, member *m, size_t most, smoe_err *err) {
     enum { FIRST = 1 << 12 };
@@ -53,7 +59,7 @@ static int member_read(struct archive *zip, member *m, size_t most, smoe_err *er
             m->bytes = more;
         }
         la_ssize_t n = archive_read_data(zip, m->bytes + m->size, room - m->size);
-        if (n < 0) return smoe_fail(err, SMOE_DATA, "damaged: %s", archive_error_string(zip));
+        if (n < 0) return smoe_fail(err, SMOE_DATA, "damaged: %s", zip_damage(zip));
         m->size += (size_t)n;
         if (m->size > most)
             return smoe_fail(err, SMOE_DATA,
@@ -98,7 +104,7 @@ static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
     while (!status && (found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
         status = next_member(f, zip, archive_entry_pathname(entry), most, err);
     if (!status && found != ARCHIVE_EOF)
-        status = smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, archive_error_string(zip));
+        status = smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, zip_damage(zip));
     archive_read_free(zip);
     return status;
 }
@@ -160,9 +166,9 @@ typedef struct pth {
     int letters;
 } pth;
 
-static const member *storage_of(const pth *x, const char *key) {
+static const member *member_of(const pth *x, const char *under, const char *key) {
     char name[2 * NAME];
-    snprintf(name, sizeof name, "%.*sdata/%s", x->letters, x->folder, key);
+    snprintf(name, sizeof name, "%.*s%s%s", x->letters, x->folder, under, key);
     for (size_t i = 0; i < x->f->members; i++)
         if (!strcmp(x->f->member[i].name, name)) return &x->f->member[i];
     return NULL;
@@ -171,7 +177,7 @@ static const member *storage_of(const pth *x, const char *key) {
 static int add_tensor(void *user, const piece *t, smoe_err *err) {
     const pth *x = user;
     if (t->why) return smoe_foreign_add(x->f, t, err); /* it matters only in the model */
-    const member *m = storage_of(x, t->storage);
+    const member *m = member_of(x, "data/", t->storage);
     char shown[NAME];
     if (!m)
         return smoe_fail(err, SMOE_DATA, "tensor %s: its elements, data/%.40s, are not in the file",
@@ -196,7 +202,14 @@ static int add_tensor(void *user, const piece *t, smoe_err *err) {
 static int pth_read(foreign *f, const member *data, smoe_err *err) {
     pth x = {f, data->name, (int)(strlen(data->name) - strlen("data.pkl"))};
     SMOE_FREED_BY(smoe_pickle_freed) smoe_pickle *pickle = NULL;
+    const member *order = member_of(&x, "", "byteorder");
     size_t used;
+    if (order && order->size == 3 && !memcmp(order->bytes, "big", 3))
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s: %.200s: its numbers are big-endian; load it with PyTorch on a machine "
+            "that is not, and save it there",
+            f->path, order->name);
     if (smoe_pickle_read(&pickle, data->bytes, data->size, &used, err) ||
         smoe_pickle_each(pickle, add_tensor, &x, err))
         return smoe_fail_prefix(err, "%s: %.200s", f->path, data->name);

@@ -4,6 +4,7 @@
  * checkpoint(5) is value(NAME, i), wherever the file stores it; so every element of every layout is
  * checked.
  */
+#include "raw_safetensors.h"
 #include "scratch.h"
 #include "store/implied.h"
 #include "store/run.h"
@@ -778,6 +779,18 @@ static void names_of_others(void **state) {
     assert_null(smoe_foreign_rule_of("layers.0.mlp.fc1.gamma", to));
 }
 
+static void assert_refused(const char *path, const char *const *words) {
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), -1);
+    assert_null(file);
+    assert_int_equal(err.code, SMOE_DATA);
+    for (; *words; words++)
+        if (!strstr(err.text, *words)) fail_msg("no '%s' in: %s", *words, err.text);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 /* The pooling of SigLIP has its projections in one matrix; CLIP's class token is one row; layer
  * scale, here in F16, is folded; linear layers without biases get some. */
 static void parts_and_factors(void **state) {
@@ -854,6 +867,21 @@ static void parts_and_factors(void **state) {
         assert_memory_equal(t->data, wanted[i].want, t->size * sizeof(float));
     }
     smoe_safetensors_free(file);
+    /* Factors that are whole numbers, or that scale such, are none. */
+    const int64_t whole[4] = {1, 1, 1, 1};
+    for (size_t i = 3; i < 5; i++) {
+        smoe_tensor other[sizeof tensors / sizeof *tensors];
+        memcpy(other, tensors, sizeof tensors);
+        other[i].dtype = SMOE_DTYPE_I64;
+        other[i].data = whole;
+        assert_int_equal(
+            smoe_safetensors_write(
+                path, &(const smoe_content){other, sizeof tensors / sizeof *tensors}, &err),
+            0);
+        assert_refused(path,
+                       WORDS("parts.safetensors: tensor ", tensors[i].name,
+                             ": dtype I64, expected F32, F16, BF16 or F64; save tensor.float()"));
+    }
 }
 
 /* A file of tensors without elements to speak of: names, and the sizes of one or two axes. */
@@ -991,6 +1019,29 @@ static void parts_in_shards(void **state) {
     smoe_safetensors_free(file);
 }
 
+/* The sum of an index counts tensors of all types. */
+static void sizes_in_shards(void **state) {
+    const scratch *s = *state;
+    static const char index[] =
+        "{\"metadata\": {\"total_size\": 12}, \"weight_map\": {\"w\": \"a.safetensors\", "
+        "\"ids\": \"a.safetensors\"}}";
+    char path[SCRATCH_PATH];
+    const char data[12] = {0};
+    size_t size;
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    char *bytes =
+        raw_safetensors_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                             "\"ids\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+                             data, sizeof data, &size);
+    scratch_write(scratch_path(s, path, "a.safetensors"), bytes, size);
+    free(bytes);
+    scratch_write(scratch_path(s, path, "a.safetensors.index.json"), index, sizeof index - 1);
+    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    assert_int_equal(smoe_safetensors_count(file), 2);
+    smoe_safetensors_free(file);
+}
+
 /* An index of files of PyTorch, in which the parts of qkv lie apart. */
 static void pickles_in_shards(void **state) {
     const scratch *s = *state;
@@ -1043,18 +1094,6 @@ static void arrays_of_jax(void **state) {
 }
 
 /* ---- files that are refused ------------------------------------------------------------------ */
-
-static void assert_refused(const char *path, const char *const *words) {
-    smoe_safetensors *file;
-    smoe_err err = {0};
-    assert_int_equal(smoe_safetensors_open(&file, path, &err), -1);
-    assert_null(file);
-    assert_int_equal(err.code, SMOE_DATA);
-    for (; *words; words++)
-        if (!strstr(err.text, *words)) fail_msg("no '%s' in: %s", *words, err.text);
-}
-
-#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void hostile_arrays(void **state) {
     const scratch *s = *state;
@@ -1110,10 +1149,13 @@ static void hostile_arrays(void **state) {
     assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: present twice"));
     /* A truncated file, and a damaged one. */
     add_arrays(&zip, &plain);
+    const size_t listed = zip.size; /* the list of its members begins here */
     zipfile_end(&zip);
     scratch_path(s, path, "bad.npz");
     scratch_write(path, zip.bytes, zip.size / 2);
     assert_refused(path, WORDS("bad.npz"));
+    scratch_write(path, zip.bytes, listed);
+    assert_refused(path, WORDS("bad.npz: damaged: the list of its files, ", "it is cut off"));
     zip.bytes[300] ^= 1;
     scratch_write(path, zip.bytes, zip.size);
     assert_refused(path, WORDS("bad.npz: ", "damaged"));
@@ -1195,6 +1237,19 @@ static void hostile_pickles(void **state) {
         put_tensor(&p, views[i].key, 8, views[i].offset, 2, views[i].dim, views[i].stride);
         put(&p, "u", 1);
         assert_refused(write_pickle(s, path, &p), WORDS("tensor weight: ", views[i].word));
+    }
+    /* Elements of a machine that is big-endian, as torch.save writes them there. */
+    for (int big = 0; big < 2; big++) {
+        pickle p = {0};
+        put(&p, "\x80\x02}(", 4);
+        put_model(&p, "");
+        put(&p, "u", 1);
+        zipfile_add(&p.zip, "archive/byteorder", big ? "big" : "little", big ? 3 : 6);
+        write_pickle(s, path, &p);
+        if (big)
+            assert_refused(path, WORDS("model.pth: archive/byteorder: its numbers are big-endian"));
+        else
+            assert_model(path, 0);
     }
     /* From before version 1.6: an end in a pickle, and in a storage. */
     scratch_path(s, path, "old.pth");
@@ -1315,6 +1370,7 @@ int main(void) {
         cmocka_unit_test(settled),
         cmocka_unit_test(lacks),
         cmocka_unit_test(parts_in_shards),
+        cmocka_unit_test(sizes_in_shards),
         cmocka_unit_test(pickles_in_shards),
         cmocka_unit_test(arrays_of_jax),
         cmocka_unit_test(pointer_of_git_lfs),
