@@ -141,8 +141,11 @@ static int compute(evaluated *s, const char *arg, const smoe_options *options, s
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
                          s->images);
     s->prediction = smoe_alloc(s->images, sizeof *s->prediction);
-    return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
-                         &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
+    int status =
+        smoe_evaluate(l->model, &l->spec, l->set, l->batch,
+                      &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
+    if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
+    return status;
 }
 
 /* Whether two sets that have as many images draw the same ones, if they are generated. */

@@ -48,7 +48,7 @@ static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loade
             outcome[0] = smoe_task_correct(logits + b * N, batch.target + b * N, N);
             outcome[1] = losses[b];
             if (!isfinite(losses[b]))
-                return smoe_evaluate_nonfinite(model, batch.index[b], losses[b], err);
+                return smoe_evaluate_nonfinite(model, batch.index[b], "the loss", losses[b], err);
         }
         if (how->sink && how->sink(how->user, &batch, logits, N, err)) return -1;
     }

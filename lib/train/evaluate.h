@@ -58,8 +58,9 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
                         size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reports a loss or an output that is not finite: SMOE_NONFINITE, naming image and tensor. */
-int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err);
+/* Reports "the loss" or "a logit" that is not finite: SMOE_NONFINITE, naming image and tensor. */
+int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, const char *what, double value,
+                            smoe_err *err);
 
 /* The template with the name in each place {}, in which '-' and '_' are blanks. Cut to what fits;
  * returns buf. */

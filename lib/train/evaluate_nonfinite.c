@@ -14,10 +14,10 @@ static const char *bad_weight(const smoe_params *params) {
 }
 
 /* Prints a NaN without its sign. */
-int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
+int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, const char *what, double value,
+                            smoe_err *err) {
     const char *name = bad_weight(smoe_model_params(model));
-    return smoe_fail(err, SMOE_NONFINITE, "image %llu: the loss is %g: %s%s",
-                     (unsigned long long)image, fabs(loss),
-                     name ? "values that are not finite in tensor " : "",
+    return smoe_fail(err, SMOE_NONFINITE, "image %llu: %s is %g: %s%s", (unsigned long long)image,
+                     what, fabs(value), name ? "values that are not finite in tensor " : "",
                      name ? name : "every weight is finite, the activations are not");
 }

@@ -151,7 +151,8 @@ static int embed_waiting(gathered *g, smoe_err *err) {
     embed_texts(g, g->waiting, g->text_unit + from * D);
     for (size_t k = 0; k < g->waiting * D; k++)
         if (!isfinite(g->text_unit[from * D + k]))
-            return smoe_evaluate_nonfinite(g->model, g->text[from + k / D].image, NAN, err);
+            return smoe_evaluate_nonfinite(g->model, g->text[from + k / D].image, "the loss", NAN,
+                                           err);
     g->waiting = 0;
     return 0;
 }
@@ -192,7 +193,8 @@ static int take_batch(gathered *g, const smoe_batch *batch, smoe_err *err) {
     for (size_t b = 0; b < B; b++) {
         size_t i = (size_t)batch->index[b];
         for (size_t c = 0; c < D; c++)
-            if (!isfinite(g->own[b * D + c])) return smoe_evaluate_nonfinite(g->model, i, NAN, err);
+            if (!isfinite(g->own[b * D + c]))
+                return smoe_evaluate_nonfinite(g->model, i, "the loss", NAN, err);
         memcpy(g->unit + i * D, g->own + b * D, D * sizeof *g->unit);
         g->place[i] = batch->first + b;
         g->captions[i] = batch->captions[b];

@@ -1,6 +1,7 @@
 /* Logits before and after; see likeness.h. */
 #include "train/likeness.h"
 #include "data/loader.h"
+#include "train/evaluate.h"
 #include "train/task.h"
 
 int smoe_likeness_logits(real *logits, smoe_model *model, const smoe_spec *spec,
@@ -20,8 +21,12 @@ int smoe_likeness_logits(real *logits, smoe_model *model, const smoe_spec *spec,
     while ((more = smoe_loader_next(loader, &b, err)) > 0) {
         smoe_pass pass = {.seed = spec->seed, .images = b.images, .first = b.first};
         smoe_model_forward(model, b.pixels, &pass);
-        memcpy(logits + b.first * width, smoe_model_logits(model),
-               b.images * width * sizeof *logits);
+        real *own = logits + b.first * width;
+        memcpy(own, smoe_model_logits(model), b.images * width * sizeof *own);
+        for (size_t i = 0; i < b.images * width; i++)
+            if (!isfinite(own[i]))
+                return smoe_evaluate_nonfinite(model, b.index[i / width], "a logit", (double)own[i],
+                                               err);
     }
     return more;
 }

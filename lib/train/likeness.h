@@ -23,7 +23,7 @@ typedef struct smoe_likeness_images {
     size_t images, batch;
 } smoe_likeness_images;
 
-/* Logits [images, width]. */
+/* Logits [images, width]; SMOE_NONFINITE, naming image and tensor, if one is not finite. */
 int smoe_likeness_logits(real *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -196,6 +196,8 @@ int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, const smoe_model_
     smoe_model_watch(from->model, prune_watch, p);
     int status = smoe_likeness_logits(before, from->model, from->spec, by, err);
     smoe_model_watch(from->model, NULL, NULL);
+    if (status && err->code == SMOE_NONFINITE)
+        smoe_fail_prefix(err, "%s", smoe_safetensors_path(from->file));
     if (status) return -1;
     for (size_t i = 0; i < p->layers; i++) prune_choose(p, i);
     if (smoe_params_allocate(smoe_model_params(to), 1, err) ||

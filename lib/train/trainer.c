@@ -116,8 +116,12 @@ static int load_init(trainer *t, smoe_err *err) {
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
-    return smoe_upcycle_compare(&(smoe_model_source){t->model, t->spec, t->init},
-                                t->test ? t->test : t->train, t->step.images, trainer_say, t, err);
+    int status =
+        smoe_upcycle_compare(&(smoe_model_source){t->model, t->spec, t->init},
+                             t->test ? t->test : t->train, t->step.images, trainer_say, t, err);
+    if (status && err->code == SMOE_NONFINITE)
+        smoe_fail_prefix(err, "%s", smoe_safetensors_path(t->init));
+    return status;
 }
 
 static int open_loader(trainer *t, smoe_err *err) {

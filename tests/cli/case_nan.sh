@@ -35,3 +35,13 @@ for type in f32 bf16; do
         [ ! -s out ] || fail "$command printed: $(cat out)"
     done
 done
+# Nor is it converted to fewer experts, or compared.
+for command in "convert f32.safetensors x.safetensors --experts 2" "convert f32.safetensors x.safetensors --experts mean" "compare bf16.safetensors f32.safetensors --outputs"; do
+    status 4 smoe $command -q >out 2>err
+    grep -q "^smoe ${command%% *}: [bf0-9]*.safetensors: image [0-9]*: \(the loss\|a logit\) is nan: .* tensor pos_embed$" err || fail "$command: $(cat err)"
+    [ ! -s out ] && [ ! -e x.safetensors ] || fail "$command: $(cat out)"
+done
+status 0 smoe init tiny.yaml dense.safetensors -q model.moe.layers=none >/dev/null
+foreign dense.safetensors && spoil dense.safetensors '\000\000\300\177'
+status 4 smoe train tiny.yaml -q --init dense.safetensors --upcycle -o upcycled 2>err
+grep -q 'dense.safetensors: image [0-9]*: a logit is nan: .* tensor pos_embed$' err || fail "--upcycle: $(cat err)"
