@@ -2,6 +2,7 @@
 #include "train/moments_init.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "store/checkpoint.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
@@ -41,8 +42,9 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
     if (smoe_safetensors_open(state, beside, err)) return -1;
     const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
                            smoe_safetensors_metadata(*state, "smoe.step")};
-    if (steps[0] && steps[1] && !strcmp(steps[0], steps[1])) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
+    if (!steps[0] || !steps[1] || strcmp(steps[0], steps[1]) != 0)
+        return smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
+    return smoe_checkpoint_check(model, err);
 }
 
 int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,

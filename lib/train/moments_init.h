@@ -17,7 +17,7 @@
 int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
                             smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same, and opens the state beside `model`. */
+/* The same, and opens the state beside `model`; SMOE_DATA if it is that of other weights. */
 int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
                            const smoe_spec *spec, smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -124,6 +124,11 @@ grep -q 'alone/state.safetensors' err || fail "$(cat err)"
 cp long/ckpt/latest/state.safetensors alone
 status 3 smoe train tiny.yaml -q $one --init alone --moments -o x 2>err
 grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors' err || fail "$(cat err)"
+# Moments of the same step, but of other weights
+status 0 smoe train tiny.yaml -q $one seed=7 train.steps=6 -o seven >/dev/null
+cp seven/ckpt/latest/state.safetensors alone
+status 3 smoe train tiny.yaml -q $one --init alone --moments -o x 2>err
+grep -q 'alone/model.safetensors: its data is not what was saved (.*alone/state.safetensors is .*): damaged, or from another checkpoint$' err || fail "$(cat err)"
 # The whole model up to its head, unless --partial says that less is meant.
 status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.layers=none >/dev/null
 status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
