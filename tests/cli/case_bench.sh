@@ -60,6 +60,10 @@ mkdir folder
 status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null
 status 1 smoe bench tiny.yaml --rounds 1 -q --append /dev/null/bench.md >/dev/null
 
+# A link would be replaced, and its table would lack the line.
+ln -s tables/bench.md link.md
+status 2 smoe bench tiny.yaml --rounds 1 -q --append link.md 2>err
+grep -q '^smoe bench: link.md is a link to a file; give the name of that file$' err && [ -L link.md ] || fail "$(cat err)"
 # Lines are added only to a table that --append made; this is checked before the work starts.
 status 0 smoe init tiny.yaml weights.safetensors -q >/dev/null
 cp weights.safetensors weights.md
