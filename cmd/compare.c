@@ -40,7 +40,7 @@ static int read_run(side *x, smoe_err *err) {
     smoe_err ignored;
     if (smoe_checkpoint_state(x->arg, &x->state, &ignored) <= 0) x->state = (smoe_checkpoint){0};
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
-    x->env = smoe_json_beside(x->metrics, "env.json");
+    x->env = smoe_json_beside(x->metrics, "env.json", NULL);
     /* of the start of a run, and never the same */
     json_object_del(x->env, "argv");
     json_object_del(x->env, "cwd");

@@ -114,7 +114,7 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     smoe_progress_open(&progress, options, "images", NULL);
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
-    json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
+    json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json", NULL) : NULL;
     smoe_origin_model(&job->origin, x->label, &l->spec, env);
     if (inspect_check_slots(x, l->model, err)) return -1;
     /* some of the split, where images are needed and none was named */

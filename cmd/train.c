@@ -75,7 +75,7 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
  * version 1.0.2 only its command line shows it. */
 static int check_resumed(const train_job *job, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/env.json", job->dir);
-    json_auto_t *env = smoe_json_read(path);
+    json_auto_t *env = smoe_json_read(path, NULL);
     bool found = json_is_true(json_object_get(env, FIND_LR));
     json_t *word;
     size_t i;

@@ -68,17 +68,21 @@ char *smoe_json_dump(const json_t *value, int indent) {
     return smoe_alloc_stream_close(out, &text);
 }
 
-json_t *smoe_json_read(const char *path) {
+json_t *smoe_json_read(const char *path, smoe_err *err) {
     enum { MOST = 64 << 20 };
     SMOE_FREED char *text = NULL;
     size_t size;
-    if (smoe_file_read(path, MOST, &text, &size, NULL)) return NULL;
-    return json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    json_error_t bad;
+    if (smoe_file_read(path, MOST, &text, &size, err)) return NULL;
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &bad);
+    if (!value)
+        smoe_fail(err, SMOE_DATA, "%s:%d:%d: not JSON: %s", path, bad.line, bad.column, bad.text);
+    return value;
 }
 
-json_t *smoe_json_beside(const char *file, const char *name) {
+json_t *smoe_json_beside(const char *file, const char *name, smoe_err *err) {
     SMOE_FREED char *path = smoe_file_beside(file, name);
-    return smoe_json_read(path);
+    return smoe_json_read(path, err);
 }
 
 int smoe_json_write(const char *path, const json_t *value, smoe_err *err) {

@@ -29,11 +29,12 @@ typedef void smoe_json_difference(void *user, const char *name, const json_t *a,
  * its dotted name, for objects within objects are walked too. A member that is missing is NULL. */
 void smoe_json_compare(const json_t *a, const json_t *b, smoe_json_difference *differ, void *user);
 
-/* The value in a regular file of at most 64 MiB; NULL: there is none, or it is not JSON. */
-json_t *smoe_json_read(const char *path);
+/* The value in a regular file of at most 64 MiB; NULL, with err if that is not NULL: there is none,
+ * or it is not JSON. */
+json_t *smoe_json_read(const char *path, smoe_err *err);
 
 /* The same of the file `name` in the folder of another file. */
-json_t *smoe_json_beside(const char *file, const char *name);
+json_t *smoe_json_beside(const char *file, const char *name, smoe_err *err);
 
 /* Writes a file of JSON on several lines. */
 int smoe_json_write(const char *path, const json_t *value, smoe_err *err) SMOE_MUST_CHECK;

@@ -1,10 +1,12 @@
 /* The keys that follow from a file of weights and the files beside it; see implied.h. */
 #include "store/implied.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "tensors/foreign.h"
 #include "text/tokenizer.h"
 
 #include <ctype.h>
+#include <sys/stat.h>
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -22,6 +24,7 @@ typedef struct implied {
     implied_key key[IMPLIED];
     size_t count;      /* 0: the file has no patch embedding, or a model with experts */
     const char *from;  /* of what is put now */
+    smoe_err damaged;  /* a configuration that is there, and cannot be read */
     char other[160];   /* "CONFIGURATION: what it has that no model of this program has", or "" */
     char filter[96];   /* what says data.resize, if that is another filter */
     bool texts;        /* the file has a text tower */
@@ -548,6 +551,14 @@ static const struct {
                       {"preprocessor_config.json", put_processor},
                       {"open_clip_config.json", put_open_clip}};
 
+/* NULL, and x->damaged if it is there: a pipe or a folder of that name is none. */
+static json_t *configuration(implied *x, const char *path) {
+    SMOE_FREED char *beside = smoe_file_beside(path, x->from);
+    struct stat there;
+    return !stat(beside, &there) && S_ISREG(there.st_mode) ? smoe_json_read(beside, &x->damaged)
+                                                           : NULL;
+}
+
 static void implied_of(implied *x, const smoe_safetensors *file) {
     const char *path = smoe_safetensors_path(file);
     *x = (implied){.count = 0};
@@ -555,7 +566,7 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
     if (!x->count) return;
     for (size_t i = 0; i < SMOE_COUNT(configurations); i++) {
         x->from = configurations[i].file;
-        json_auto_t *json = smoe_json_beside(path, x->from);
+        json_auto_t *json = configuration(x, path);
         if (json) configurations[i].put(x, json);
     }
     x->from = GUESS;
@@ -699,6 +710,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     implied x;
     smoe_err found = {0};
     bool own = implied_said(&x, file);
+    if (smoe_fail_found(err, &x.damaged)) return -1;
     if (refuse_other(x.other, path, err) || refuse_grid(&x, file, err)) return -1;
     if (smoe_spec_acts(spec, "text.heads") && refuse_other(x.text, path, err)) return -1;
     json_auto_t *json = smoe_spec_object(spec);
@@ -728,6 +740,7 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     implied x;
     if (smoe_foreign_check(file, err)) return -1;
     implied_of(&x, file);
+    if (smoe_fail_found(err, &x.damaged)) return -1;
     if (refuse_other(x.other, path, err) || refuse_grid(&x, file, err)) return -1;
     if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
         return 0;

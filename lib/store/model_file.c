@@ -53,7 +53,7 @@ static const json_t *names_said(const json_t *config) {
 static json_t *configured_names(const smoe_safetensors *file) {
     const char *kept = smoe_safetensors_metadata(file, CONFIGURED);
     if (kept) return json_loads(kept, 0, NULL);
-    json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json");
+    json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json", NULL);
     const json_t *names = names_said(config);
     if (json_is_array(names)) return json_deep_copy(names);
     const char *first = json_string_value(json_object_get(names, "0"));

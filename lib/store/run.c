@@ -211,7 +211,7 @@ static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err)
 /* env, with what an earlier process of the run said under "previous", oldest first. */
 static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
     SMOE_FREED char *path = in_run(run, "env.json");
-    json_auto_t *old = fresh ? NULL : smoe_json_read(path);
+    json_auto_t *old = fresh ? NULL : smoe_json_read(path, NULL);
     if (json_is_object(old)) {
         json_t *previous = json_object_get(old, "previous");
         previous = json_is_array(previous) ? json_incref(previous) : json_array();
@@ -224,7 +224,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
 
 char *smoe_run_previous(const smoe_run *run, const char *key) {
     SMOE_FREED char *path = in_run(run, "env.json");
-    json_auto_t *env = smoe_json_read(path);
+    json_auto_t *env = smoe_json_read(path, NULL);
     const json_t *all = json_object_get(env, "previous");
     const json_t *last = json_array_get(all, json_array_size(all) - 1);
     return smoe_alloc_text(json_string_value(json_object_get(last, key)));

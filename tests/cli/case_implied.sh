@@ -97,9 +97,9 @@ mv saved/preprocessor_config.json .
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  gelu: quick  # config.json' out && grep -qx '  registers: 3  # config.json' out && grep -qx '  norm_eps: 1e-05  # config.json' out || fail "$(cat out)"
 grep -qx '  resize: bicubic  # config.json' out && grep -qx '  crop_pct: 0.9  # config.json' out || fail "$(cat out)"
-# One of open_clip; and one that is not JSON is as none.
+# One of open_clip
 printf '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"width": 16, "head_width": 8}}}' >saved/open_clip_config.json
-printf '{' >saved/config.json
+rm saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  heads: 2  # open_clip_config.json' out || fail "$(cat out)"
 # What no model of this program does: refused by the name of the model, its activation, its pooling.
@@ -324,6 +324,15 @@ status 2 smoe eval saved >out 2>/dev/null
 printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  gelu: tanh  # config.json' out && grep -qx '  heads: 16  # config.json' out || fail "$(cat out)"
+# A configuration that is cut off is not absent: its keys would be guessed.
+for text in '' '{"hidden_act": "gelu_new",'; do
+    printf '%s' "$text" >saved/config.json
+    for command in "eval saved" "eval saved --spec tiny.yaml" "train tiny.yaml -n --init saved $keys"; do
+        status 3 smoe $command -q >out 2>err
+        grep -q 'saved/config.json:1:[0-9]*: not JSON: .* near end of file$' err && [ ! -s out ] || fail "$text: $command: $(cat out err)"
+    done
+    smoe train tiny.yaml -n -q --init saved --partial $keys >out 2>err || fail "--partial: $(cat err)"
+done
 # A pipe without a writer, which would be waited for, is no configuration, and neither is one in a run.
 rm saved/config.json && mkfifo saved/config.json
 status 2 timeout 60 smoe eval saved >out 2>/dev/null
