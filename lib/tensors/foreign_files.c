@@ -22,6 +22,7 @@ void smoe_foreign_file_free(foreign *f) {
     }
     free(f->member);
     free(f->piece);
+    free(f->model);
 }
 
 /* Without a limit, many views of the same bytes could add up to any size. */

@@ -202,16 +202,16 @@ typedef struct matched {
 static bool foreign_names_matches(const char *pattern, const char *name, matched *x) {
     *x = (matched){0};
     for (; *pattern; pattern++) {
-        size_t digits = strspn(name, "0123456789"), letters = strlen(name);
         if (*pattern == '#') {
+            size_t digits = strspn(name, "0123456789");
             if (!digits || digits >= sizeof x->number) return false;
             memcpy(x->number, name, digits);
             name += digits;
         } else if (*pattern == '*') {
             if (strcmp(name, "weight") != 0 && strcmp(name, "bias") != 0) return false;
-            memcpy(x->word, name, letters);
-            name += letters;
-        } else if (*pattern == '?' ? !digits : *pattern != *name) {
+            strcpy(x->word, name);
+            name += strlen(name);
+        } else if (*pattern == '?' ? *name < '0' || *name > '9' : *pattern != *name) {
             return false;
         } else {
             name++;
@@ -358,27 +358,26 @@ static size_t heads_of_queries(const place *at, const smoe_foreign_file *f) {
     return 0;
 }
 
-int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char *weights,
-                          FILE *note, smoe_err *err) {
-    size_t found = 0, others = 0;
+int smoe_foreign_place_of(place *chosen, smoe_foreign_file *f, const char *weights, FILE *note,
+                          smoe_err *err) {
+    size_t others = 0;
+    place at;
     *chosen = (place){{0}, {0}};
-    for (size_t i = 0; i < f->pieces; i++) {
-        place at;
-        if (!anchored(&at, &f->piece[i])) continue;
-        if (!found++ ||
-            foreign_names_rank_of(&at, weights) > foreign_names_rank_of(chosen, weights))
-            *chosen = at;
-    }
+    for (size_t i = 0; i < f->pieces; i++)
+        if (anchored(&at, &f->piece[i])) SMOE_APPEND(f->model, f->models) = at;
+    const bool found = f->models;
+    for (size_t i = 0; i < f->models; i++)
+        if (!i ||
+            foreign_names_rank_of(&f->model[i], weights) > foreign_names_rank_of(chosen, weights))
+            *chosen = f->model[i];
     if (weights && (!found || !foreign_names_rank_of(chosen, weights)))
         return smoe_fail(err, SMOE_USAGE, "it has no %s weights, which --weights %s asks for",
                          !strcmp(weights, "ema") ? "averaged" : "raw", weights);
     if (!found) most_tensors(chosen, f);
     if (*chosen->where || *chosen->prefix) place_put(note, "weights of ", chosen);
-    for (size_t i = 0; i < f->pieces; i++) {
-        place at;
-        if (!anchored(&at, &f->piece[i]) || same(&at, chosen)) continue;
-        place_put(note, others++ ? ", " : " and not of ", &at);
-    }
+    for (size_t i = 0; i < f->models; i++)
+        if (!same(&f->model[i], chosen))
+            place_put(note, others++ ? ", " : " and not of ", &f->model[i]);
     if (others) fputs("; --weights raw and --weights ema choose", note);
     size_t heads = heads_of_queries(chosen, f);
     if (heads) fprintf(note, "; " SMOE_FOREIGN_HEADS, heads);
@@ -388,11 +387,10 @@ int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char 
 bool smoe_foreign_place_other(const place *at, const smoe_foreign_file *f, const piece *p) {
     if (strcmp(p->where, at->where) != 0) return true;
     if (!strncmp(p->name, at->prefix, strlen(at->prefix))) return false;
-    for (size_t i = 0; i < f->pieces; i++) {
-        place other;
-        if (!strcmp(f->piece[i].where, at->where) && anchored(&other, &f->piece[i]) &&
-            !same(&other, at) && *other.prefix &&
-            !strncmp(p->name, other.prefix, strlen(other.prefix)))
+    for (size_t i = 0; i < f->models; i++) {
+        const place *other = &f->model[i];
+        if (!strcmp(other->where, at->where) && !same(other, at) && *other->prefix &&
+            !strncmp(p->name, other->prefix, strlen(other->prefix)))
             return true;
     }
     return false;

@@ -24,11 +24,17 @@ typedef struct smoe_foreign_member {
     bool borrowed; /* the bytes are those of the file */
 } smoe_foreign_member;
 
+/* In which dictionary a model is, and after which prefix: "module.", "vit.", "opt/target/". */
+typedef struct smoe_foreign_place {
+    char where[SMOE_FOREIGN_NAME], prefix[SMOE_FOREIGN_NAME];
+} smoe_foreign_place;
+
 typedef struct smoe_foreign_file {
     const char *path;
     smoe_foreign_member *member;
     smoe_foreign_piece *piece;
-    size_t members, pieces;
+    smoe_foreign_place *model; /* of each patch embedding, after smoe_foreign_place_of */
+    size_t members, pieces, models;
     size_t held, used; /* bytes of all members, and of the pieces */
 } smoe_foreign_file;
 
@@ -85,19 +91,15 @@ const char *smoe_foreign_lack(const char *name);
 const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, const char *name,
                                               char from[SMOE_FOREIGN_NAME]);
 
-/* In which dictionary a model is, and after which prefix: "module.", "vit.", "opt/target/". */
-typedef struct smoe_foreign_place {
-    char where[SMOE_FOREIGN_NAME], prefix[SMOE_FOREIGN_NAME];
-} smoe_foreign_place;
-
 /* Chooses: raw weights before averages, a teacher before a student, the first of equals; if
  * `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
  * with most tensors, without a prefix. What was chosen, what else is there, and the number of heads
  * if queries have an axis of them, goes to `note`. */
-int smoe_foreign_place_of(smoe_foreign_place *at, const smoe_foreign_file *file,
-                          const char *weights, FILE *note, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_foreign_place_of(smoe_foreign_place *at, smoe_foreign_file *file, const char *weights,
+                          FILE *note, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether a piece is of another model: in another dictionary, or after its prefix. */
+/* Whether a piece is of another model: in another dictionary, or after its prefix. After
+ * smoe_foreign_place_of. */
 bool smoe_foreign_place_other(const smoe_foreign_place *at, const smoe_foreign_file *file,
                               const smoe_foreign_piece *piece);
 

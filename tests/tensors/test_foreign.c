@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { D = 8, HEADS = 2, EACH = D / HEADS, H = 12, BLOCKS = 2, P = 2, C = 3, T = 4, N = 5 };
 
@@ -1019,6 +1020,32 @@ static void parts_in_shards(void **state) {
     smoe_safetensors_free(file);
 }
 
+/* Thousands of tensors beside a model with a prefix, as in a detector: a second, and not minutes. */
+static void many_others(void **state) {
+    enum { OTHERS = 4000 };
+    const scratch *s = *state;
+    static char name[OTHERS + 1][48];
+    static smoe_tensor tensors[OTHERS + 1];
+    char path[SCRATCH_PATH];
+    const float x = 1;
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    for (size_t i = 0; i <= OTHERS; i++) {
+        snprintf(name[i], sizeof name[i], i ? "neck.%zu.w" : "backbone.patch_embed.proj.weight", i);
+        tensors[i] = (smoe_tensor){
+            .name = name[i], .ndim = i ? 1 : 4, .dim = {1, 1, 1, 1}, .size = 1, .data = &x};
+    }
+    scratch_path(s, path, "many.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){tensors, OTHERS + 1}, &err),
+                     0);
+    clock_t began = clock();
+    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    assert_true(clock() - began < 20 * CLOCKS_PER_SEC);
+    assert_int_equal(smoe_safetensors_count(file), OTHERS + 2); /* and a bias of zeros */
+    assert_non_null(smoe_safetensors_find(file, "patch_embed.proj.weight"));
+    smoe_safetensors_free(file);
+}
+
 /* The sum of an index counts tensors of all types. */
 static void sizes_in_shards(void **state) {
     const scratch *s = *state;
@@ -1370,6 +1397,7 @@ int main(void) {
         cmocka_unit_test(settled),
         cmocka_unit_test(lacks),
         cmocka_unit_test(parts_in_shards),
+        cmocka_unit_test(many_others),
         cmocka_unit_test(sizes_in_shards),
         cmocka_unit_test(pickles_in_shards),
         cmocka_unit_test(arrays_of_jax),
