@@ -296,9 +296,9 @@ static void archive_close(opened *o) {
  * for a tar of no bytes. archive_close must be called after a failure too. */
 static int archive_open(opened *o, uint64_t size, smoe_err *err) {
     struct stat st;
-    o->file = open(o->path, O_RDONLY | O_CLOEXEC);
+    o->file = open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would be waited for */
     if (o->file < 0 || fstat(o->file, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", o->path);
-    if (!S_ISREG(st.st_mode)) return smoe_fail(err, SMOE_DATA, "%s: no file", o->path);
+    if (!S_ISREG(st.st_mode)) return smoe_fail(err, SMOE_DATA, "%s: not a regular file", o->path);
     o->end = (uint64_t)st.st_size;
     o->most = smoe_most_inflated((size_t)st.st_size);
     if (o->begin > o->end) o->begin = o->end;

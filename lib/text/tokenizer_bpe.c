@@ -6,7 +6,9 @@
  * comes first in the file is merged until none is left.
  */
 #include "text/tokenizer.h"
+#include "base/file.h"
 
+#include <fcntl.h>
 #include <search.h>
 #include <unictype.h>
 #include <unistr.h>
@@ -251,7 +253,10 @@ static void bpe_reading_free(reading *r) {
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
     static const smoe_tokenizer_type type = {.encode = bpe_encode, .free = bpe_free};
     SMOE_FREED_BY(bpe_reading_free) reading r = {.path = path};
-    gzFile file = gzopen(path, "rb");
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    gzFile file = gzdopen(fd, "rb");
+    if (!file) smoe_alloc_end();
     int status = read_lines(&r, file, err);
     gzclose(file);
     if (status) return -1;
