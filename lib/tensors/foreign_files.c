@@ -43,10 +43,11 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
 
 /* ---- zip ------------------------------------------------------------------------------------- */
 
-/* libarchive has no words for a file that ends where another member could begin. */
+/* libarchive says only that it does not know the format where it finds no list of members. */
 static const char *zip_damage(struct archive *zip) {
-    const char *why = archive_error_string(zip);
-    return why ? why : "the list of its files, which is at its end, is not there: it is cut off";
+    const char *why = archive_format(zip) ? archive_error_string(zip) : NULL;
+    return why ? why
+               : "the list of its files, which is at its end, is not found; it may be cut off";
 }
 
 /* Its room doubles and is given back in the end, so that no more is held than was inflated. */
@@ -98,10 +99,10 @@ static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
     const size_t most = smoe_most_inflated(size);
     int status = 0, found = ARCHIVE_EOF;
     if (!zip) smoe_alloc_end();
-    if (archive_read_support_format_zip(zip) != ARCHIVE_OK ||
+    /* Without the list of members at the end, those that are damaged would be left out. */
+    if (archive_read_support_format_zip_seekable(zip) != ARCHIVE_OK ||
         archive_read_open_memory(zip, bytes, size) != ARCHIVE_OK)
-        status =
-            smoe_fail(err, SMOE_DATA, "%s: not a zip file: %s", f->path, archive_error_string(zip));
+        status = smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, zip_damage(zip));
     while (!status && (found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
         status = next_member(f, zip, archive_entry_pathname(entry), most, err);
     if (!status && found != ARCHIVE_EOF)
