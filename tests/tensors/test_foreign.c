@@ -1020,7 +1020,7 @@ static void parts_in_shards(void **state) {
     smoe_safetensors_free(file);
 }
 
-/* Thousands of tensors beside a model with a prefix, as in a detector: a second, and not minutes. */
+/* Thousands of tensors beside a model, as in a detector, take a second, and not minutes. */
 static void many_others(void **state) {
     enum { OTHERS = 4000 };
     const scratch *s = *state;
