@@ -94,6 +94,8 @@ static int next_member(foreign *f, struct archive *zip, const char *name, size_t
 }
 
 static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
+    /* A file without members is the end of their list alone, which libarchive does not find. */
+    if (size >= strlen("PK\5\6") && !memcmp(bytes, "PK\5\6", strlen("PK\5\6"))) return 0;
     struct archive *zip = archive_read_new();
     struct archive_entry *entry;
     const size_t most = smoe_most_inflated(size);
