@@ -273,9 +273,10 @@ static int check_checkpoints(const char *path, smoe_err *err) {
 
 int smoe_cmd_no_link(const char *path, smoe_err *err) {
     struct stat link, there;
-    if (lstat(path, &link) || !S_ISLNK(link.st_mode) || stat(path, &there) ||
-        !S_ISREG(there.st_mode))
-        return 0;
+    if (lstat(path, &link) || !S_ISLNK(link.st_mode)) return 0;
+    if (stat(path, &there))
+        return smoe_fail(err, SMOE_USAGE, "%s: a symbolic link that leads nowhere", path);
+    if (!S_ISREG(there.st_mode)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s is a link to a file; give the name of that file", path);
 }
 
@@ -285,15 +286,13 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     if (!strcmp(path, "-"))
         return smoe_fail(err, SMOE_USAGE, "-: give the name of a file; ./- is a file of this name");
     if (check_apart(path, options, err) || check_checkpoints(path, err)) return -1;
-    if (smoe_cmd_no_link(path, err)) return -1; /* as /dev/stdout may be one */
-    /* A dangling link exists: replacing it would lose it. */
-    bool exists = !lstat(path, &there);
+    if (smoe_cmd_no_link(path, err)) return -1; /* to a file: /dev/stdout may be a link */
+    bool exists = !stat(path, &there);
     if (!exists && errno == ENAMETOOLONG)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
-    if (exists && S_ISLNK(there.st_mode)) (void)stat(path, &there);
     if (exists && S_ISDIR(there.st_mode))
         return smoe_fail(err, SMOE_USAGE, "%s is a folder; give the name of a file in it", path);
-    bool device = exists && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode);
+    bool device = exists && !S_ISREG(there.st_mode);
     if (exists && !device && !options->force)
         return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
     bool ours = !options->comm || !options->comm->rank;

@@ -112,7 +112,7 @@ bool smoe_cmd_missing_folder(const char *path);
  * where the command makes the others. */
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses a link to a file, which would be replaced and not the file. */
+/* Refuses a link to a file, or to nothing, which would be replaced and not the file. */
 int smoe_cmd_no_link(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force, or to write where

@@ -98,28 +98,28 @@ static int write_complete(const smoe_storage *storage, const smoe_options *optio
     return convert_report(storage, &stored, false, options, err);
 }
 
-/* Adds the keys of a suggested spec that a configuration says: "  heads: 2  # config.json". */
-static char *configured_keys(char *spec) {
-    char *keys = smoe_alloc_text("");
+/* What the configuration beside a file of another program says, its tensors do not show. *keys: what
+ * it says, "model.heads=2, ..."; fresh. */
+static int configured_keys(char **keys, const smoe_safetensors *file, smoe_err *err) {
+    SMOE_FREED char *spec = NULL;
     const char *section = "";
+    *keys = smoe_alloc_text("");
+    if (smoe_safetensors_metadata(file, "smoe.spec")) return 0;
+    if (smoe_implied_spec(&spec, file, err)) return -1;
     for (char *rest = spec, *line; (line = strsep(&rest, "\n"));) {
         char *comment = strstr(line, "  # "), *value = strstr(line, ": ");
         if (*line != ' ') section = strsep(&line, ":");
         if (!comment || !value || !strncmp(comment, "  # a guess", 11) ||
             !strncmp(comment, "  # of your", 11))
             continue;
-        smoe_text_add(&keys, "%s%s.%.*s=%.*s", *keys ? ", " : "", section, (int)(value - line - 2),
+        smoe_text_add(keys, "%s%s.%.*s=%.*s", **keys ? ", " : "", section, (int)(value - line - 2),
                       line + 2, (int)(comment - value - 2), value + 2);
     }
-    return keys;
+    return 0;
 }
 
-/* What the configuration beside a file of another program says, its tensors do not show. */
-static void say_left(const smoe_safetensors *file, const smoe_options *options) {
-    SMOE_FREED char *spec =
-        smoe_safetensors_metadata(file, "smoe.spec") ? NULL : smoe_implied_spec(file);
-    SMOE_FREED char *keys = spec ? configured_keys(spec) : NULL;
-    if (options->quiet || !keys || !*keys) return;
+static void say_left(const char *keys, const smoe_safetensors *file, const smoe_options *options) {
+    if (options->quiet || !*keys) return;
     SMOE_FREED char *from = smoe_shell_word(options->arg[0]);
     SMOE_FREED char *to = smoe_shell_word(options->arg[1]);
     smoe_cmd_print(stderr,
@@ -228,6 +228,7 @@ static int prune(const smoe_options *options, smoe_err *err) {
 
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED char *keys = NULL;
     smoe_stored stored;
     smoe_storage storage = convert_storage_of(options);
     storage.keep = !options->type;
@@ -244,9 +245,10 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     if (options->onnx) return write_onnx(options, err);
     if (options->spec) return write_complete(&storage, options, err);
     if (smoe_cmd_model(&file, options->arg[0], options->which, options, err) ||
+        configured_keys(&keys, file, err) ||
         smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))
         return -1;
-    say_left(file, options);
+    say_left(keys, file, options);
     return convert_report(&storage, &stored, false, options, err);
 }
 

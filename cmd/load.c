@@ -35,8 +35,8 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
 static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options *options,
                       smoe_err *err) {
     *err = (smoe_err){0};
-    if (smoe_implied_refuse(l->file, err)) return -1;
-    SMOE_FREED char *text = smoe_implied_spec(l->file);
+    SMOE_FREED char *text = NULL;
+    if (smoe_implied_refuse(l->file, err) || smoe_implied_spec(&text, l->file, err)) return -1;
     const char *name = options->command->name;
     /* The arguments that --spec would be for: all models of a soup, the file of ONNX, an image. */
     bool image = !strcmp(name, "predict"), all = !strcmp(name, "soup") || options->onnx || image;

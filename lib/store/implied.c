@@ -597,17 +597,18 @@ static void section_put(FILE *out, const implied *x, const char *section) {
     }
 }
 
-char *smoe_implied_spec(const smoe_safetensors *file) {
+int smoe_implied_spec(char **text, const smoe_safetensors *file, smoe_err *err) {
     implied x;
-    char *text = NULL;
     size_t size;
+    *text = NULL;
     implied_of(&x, file);
-    FILE *out = x.count ? smoe_alloc_stream(&text, &size) : NULL;
-    if (!out) return NULL;
+    if (smoe_fail_found(err, &x.damaged)) return -1;
+    if (!x.count) return 0;
+    FILE *out = smoe_alloc_stream(text, &size);
     section_put(out, &x, "data.");
     section_put(out, &x, "model.");
-    smoe_alloc_stream_close(out, &text);
-    return text;
+    smoe_alloc_stream_close(out, text);
+    return 0;
 }
 
 /* ---- against a spec -------------------------------------------------------------------------- */

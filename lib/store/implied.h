@@ -9,9 +9,9 @@
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
 
-/* The keys as a spec in YAML with comments, for data of an image folder: fresh; NULL if there is
- * none. */
-char *smoe_implied_spec(const smoe_safetensors *file);
+/* *text: the keys as a spec in YAML with comments, for data of an image folder: fresh; NULL if there
+ * is none. SMOE_DATA if a configuration beside the file cannot be read. */
+int smoe_implied_spec(char **text, const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_USAGE if the configuration beside a file, or its own spec, contradicts the spec; the message
  * has the values to write. SMOE_DATA if it asks for something that this program does not have.

@@ -70,6 +70,9 @@ grep -q '^plain.safetensors: without what the configuration beside saved/model.s
 grep -q ' smoe convert saved plain.safetensors --spec SPEC.yaml$' err || fail "$(cat err)"
 status 0 smoe convert plain.safetensors plain2.safetensors >/dev/null 2>err
 grep -q 'without what' err && fail "nothing is left behind: $(cat err)"
+cp -r saved broken && printf '{"hidden_size": 16,' >broken/config.json
+status 3 smoe convert broken broken.safetensors 2>err
+grep -q 'broken/config.json:1:.*: not JSON' err && [ ! -e broken.safetensors ] || fail "$(cat err)"
 said='model.norm_eps=1e-12 data.mean=[0.48,0.46,0.41] data.channels=3'
 sed 's/channels: 1/channels: 3/' implied.yaml >colour.yaml
 status 2 smoe convert saved whole.safetensors --spec implied.yaml 2>err

@@ -254,7 +254,8 @@ static void assert_heads(const char *path) {
     smoe_safetensors *file;
     smoe_err err = {0};
     if (smoe_run_model(&file, path, NULL, NULL, &err)) fail_msg("%s", err.text);
-    char *implied = smoe_implied_spec(file);
+    char *implied;
+    assert_int_equal(smoe_implied_spec(&implied, file, &err), 0);
     assert_non_null(strstr(implied, "\n  heads: 2  # the shape of its queries\n"));
     free(implied);
     for (size_t heads = 1; heads <= 4; heads *= 2) {
