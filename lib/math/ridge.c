@@ -49,39 +49,38 @@ static int decompose(double *square, double *value, size_t r, smoe_err *err) {
     return 0;
 }
 
-int smoe_ridge_create(smoe_ridge *ridge, const double *X, const double *Y, size_t n, size_t D,
-                      size_t N, smoe_err *err) {
+int smoe_ridge_create(smoe_ridge *ridge, const double *X, size_t n, size_t D, smoe_err *err) {
     bool wide = n < D;
     size_t r = wide ? n : D;
-    *ridge = (smoe_ridge){.D = D, .N = N, .r = r};
-    double *square = malloc(r * r * sizeof *square), *inputs = NULL;
-    ridge->basis = malloc(D * r * sizeof(double));
+    *ridge = (smoe_ridge){.X = X, .n = n, .D = D, .r = r};
+    double *square = malloc(r * r * sizeof *square);
     ridge->value = malloc(r * sizeof(double));
-    ridge->outputs = malloc(r * N * sizeof(double));
-    if (!wide) inputs = malloc(D * N * sizeof *inputs); /* X'Y */
-    int status = -1;
-    if (!square || !ridge->basis || !ridge->value || !ridge->outputs || (!wide && !inputs)) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu rows of %zu", n, D);
-        goto out;
-    }
+    ridge->basis = wide ? malloc(D * r * sizeof(double)) : square;
+    if (wide) ridge->rows = square;
+    if (!square || !ridge->basis || !ridge->value)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu rows of %zu", n,
+                         D);
     if (wide)
         product_nt(square, X, n, D);
     else
         product_tn(square, X, X, n, D, D);
-    if (decompose(square, ridge->value, r, err)) goto out;
-    if (wide) {
-        product_tn(ridge->basis, X, square, n, D, r);
-        product_tn(ridge->outputs, square, Y, n, r, N);
-    } else {
-        for (size_t i = 0; i < D * r; i++) ridge->basis[i] = square[i];
-        product_tn(inputs, X, Y, n, D, N);
-        product_tn(ridge->outputs, square, inputs, D, r, N);
+    if (decompose(square, ridge->value, r, err)) return -1;
+    if (wide) product_tn(ridge->basis, X, square, n, D, r);
+    return 0;
+}
+
+void smoe_ridge_targets(smoe_ridge *ridge, const double *Y, size_t N) {
+    size_t r = ridge->r;
+    free(ridge->outputs);
+    ridge->outputs = smoe_alloc(r * N, sizeof(double));
+    ridge->N = N;
+    if (ridge->rows) {
+        product_tn(ridge->outputs, ridge->rows, Y, ridge->n, r, N);
+        return;
     }
-    status = 0;
-out:
-    free(square);
-    free(inputs);
-    return status;
+    SMOE_FREED double *inputs = smoe_alloc(r * N, sizeof *inputs); /* X'Y */
+    product_tn(inputs, ridge->X, Y, ridge->n, r, N);
+    product_tn(ridge->outputs, ridge->basis, inputs, r, r, N);
 }
 
 void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W) {
@@ -99,6 +98,7 @@ void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W) {
 
 void smoe_ridge_free(smoe_ridge *ridge) {
     free(ridge->basis);
+    free(ridge->rows);
     free(ridge->value);
     free(ridge->outputs);
     *ridge = (smoe_ridge){0};

@@ -210,35 +210,28 @@ static void features_whiten(double *to, const double *mean, const double *scale,
     to[d] = bias;
 }
 
-/* Queries and classes that are scored at once: their features and weights stay in the cache. */
-enum { QUERIES_TILE = 128, CLASSES_TILE = 64 };
+/* Classes that are scored at once: many need no more memory than few. */
+enum { CLASSES_TILE = 64 };
 
-/* Of the n <= QUERIES_TILE queries x [n,D], those for which the class with the highest score x W is
- * the one in `asked`; W [D,N]. */
-static size_t queries_judge(const double *x, const int64_t *asked, size_t n, const double *W,
-                            size_t D, size_t N) {
-    double highest[QUERIES_TILE];
-    size_t best[QUERIES_TILE] = {0}, correct = 0;
-    for (size_t i = 0; i < n; i++) highest[i] = -INFINITY;
-    for (size_t first = 0; first < N; first += CLASSES_TILE) {
-        size_t classes = N - first < CLASSES_TILE ? N - first : CLASSES_TILE;
-        for (size_t i = 0; i < n; i++) {
-            double score[CLASSES_TILE] = {0};
-            for (size_t j = 0; j < D; j++) {
-                const double *w = W + j * N + first;
-                double v = x[i * D + j];
+/* The class of a query, by the classes that were scored so far. */
+typedef struct judged {
+    double highest;
+    int64_t class;
+} judged;
+
+/* Scores x W of the n queries x [n,D] for N <= CLASSES_TILE classes from `first` on; W [D,N]. */
+static void queries_judge(judged *best, const double *x, size_t n, const double *W, size_t D,
+                          size_t N, size_t first) {
+    for (size_t i = 0; i < n; i++) {
+        double score[CLASSES_TILE] = {0};
+        for (size_t j = 0; j < D; j++) {
+            double v = x[i * D + j];
 #pragma omp simd
-                for (size_t c = 0; c < classes; c++) score[c] += v * w[c];
-            }
-            for (size_t c = 0; c < classes; c++)
-                if (score[c] > highest[i]) {
-                    highest[i] = score[c];
-                    best[i] = first + c;
-                }
+            for (size_t c = 0; c < N; c++) score[c] += v * W[j * N + c];
         }
+        for (size_t c = 0; c < N; c++)
+            if (score[c] > best[i].highest) best[i] = (judged){score[c], (int64_t)(first + c)};
     }
-    for (size_t i = 0; i < n; i++) correct += (int64_t)best[i] == asked[i];
-    return correct;
 }
 
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
@@ -248,24 +241,32 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
     double *mean = smoe_alloc_in(&m, d, sizeof(double));
     double *scale = smoe_alloc_in(&m, d, sizeof(double));
     double *X = smoe_alloc_in(&m, n * D, sizeof(double)); /* the shots, whitened */
-    double *Y = smoe_alloc_in(&m, n * N, sizeof(double));
+    double *Y = smoe_alloc_in(&m, n * CLASSES_TILE, sizeof(double));
     double *Q = smoe_alloc_in(&m, q * D, sizeof(double)); /* the queries, whitened */
-    double *W = smoe_alloc_in(&m, D * N, sizeof(double)); /* of one strength */
+    double *W = smoe_alloc_in(&m, SMOE_FEWSHOT_STRENGTHS * D * CLASSES_TILE, sizeof(double));
+    judged *best = smoe_alloc_in(&m, SMOE_FEWSHOT_STRENGTHS * q, sizeof *best);
     SMOE_FREED_BY(smoe_ridge_free) smoe_ridge ridge = {0};
     features_mean(mean, scale, shots->x, n, d);
     for (size_t i = 0; i < n; i++) features_whiten(X + i * D, mean, scale, shots->x + i * d, d);
     for (size_t i = 0; i < q; i++) features_whiten(Q + i * D, mean, scale, queries->x + i * d, d);
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < N; c++) Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
-    if (smoe_ridge_create(&ridge, X, Y, n, D, N, err)) return -1;
-    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
-        size_t count = 0;
-        smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), W);
-#pragma omp parallel for reduction(+ : count)
-        for (size_t i = 0; i < q; i += QUERIES_TILE)
-            count += queries_judge(Q + i * D, queries->label + i,
-                                   q - i < QUERIES_TILE ? q - i : QUERIES_TILE, W, D, N);
-        correct[l] = count;
+    if (smoe_ridge_create(&ridge, X, n, D, err)) return -1;
+    for (size_t i = 0; i < SMOE_FEWSHOT_STRENGTHS * q; i++) best[i].highest = -INFINITY;
+    for (size_t first = 0; first < N; first += CLASSES_TILE) {
+        size_t classes = N - first < CLASSES_TILE ? N - first : CLASSES_TILE;
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c < classes; c++)
+                Y[i * classes + c] = (int64_t)(first + c) == shots->label[i] ? 1 : -1;
+        smoe_ridge_targets(&ridge, Y, classes);
+#pragma omp parallel for schedule(dynamic)
+        for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
+            double *w = W + l * D * CLASSES_TILE;
+            smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + (int)l), w);
+            queries_judge(best + l * q, Q, q, w, D, classes, first);
+        }
+    }
+    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
+        correct[l] = 0;
+        for (size_t i = 0; i < q; i++) correct[l] += best[l * q + i].class == queries->label[i];
     }
     return 0;
 }

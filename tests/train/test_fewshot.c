@@ -76,7 +76,8 @@ static void one_input_by_hand(void **state) {
     const double X[] = {1, 2}, Y[] = {3, 5};
     smoe_ridge ridge;
     smoe_err err;
-    assert_int_equal(smoe_ridge_create(&ridge, X, Y, 2, 1, 1, &err), 0);
+    assert_int_equal(smoe_ridge_create(&ridge, X, 2, 1, &err), 0);
+    smoe_ridge_targets(&ridge, Y, 1);
     double w;
     smoe_ridge_weights(&ridge, 1.5, &w);
     assert_close(w, 2, 1e-14);
@@ -90,7 +91,8 @@ static void one_row_by_hand(void **state) {
     const double X[] = {3, 4}, Y[] = {2};
     smoe_ridge ridge;
     smoe_err err;
-    assert_int_equal(smoe_ridge_create(&ridge, X, Y, 1, 2, 1, &err), 0);
+    assert_int_equal(smoe_ridge_create(&ridge, X, 1, 2, &err), 0);
+    smoe_ridge_targets(&ridge, Y, 1);
     assert_int_equal(ridge.r, 1);
     double w[2];
     smoe_ridge_weights(&ridge, 7, w);
@@ -111,7 +113,8 @@ static void agrees_with_the_normal_equations(void **state) {
         fill(Y, n * N, 100 + s);
         smoe_ridge ridge;
         smoe_err err;
-        assert_int_equal(smoe_ridge_create(&ridge, X, Y, n, D, N, &err), 0);
+        assert_int_equal(smoe_ridge_create(&ridge, X, n, D, &err), 0);
+        smoe_ridge_targets(&ridge, Y, N);
         for (int p = -10; p <= 19; p++) {
             smoe_ridge_weights(&ridge, ldexp(1, p), W);
             normal_equations(other, X, Y, n, D, N, ldexp(1, p));
