@@ -232,10 +232,14 @@ static int stage_open_fewshot(smoe_fewshot **fewshot, const stage *s, const smoe
                               smoe_err *err) {
     if (smoe_fewshot_open(fewshot, spec, s->scan, err)) return -1;
     if (!*fewshot) return 0;
+    bool own = spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE;
     json_auto_t *json = smoe_spec_object(spec);
-    SMOE_FREED char *data = smoe_json_dump(smoe_json_at(json, "eval.fewshot.data"), JSON_COMPACT);
+    json_auto_t *keys = own ? json_incref((json_t *)smoe_json_at(json, "eval.fewshot.data"))
+                            : smoe_data_keys(json, "train");
+    SMOE_FREED char *data = smoe_json_dump(keys, JSON_COMPACT);
     SMOE_FREED char *key = smoe_text_format("fewshot %s %s", spec->eval.split, data);
-    return stage_check_images(s, key, "eval.fewshot.data", smoe_fewshot_checksum(*fewshot), err);
+    return stage_check_images(s, key, own ? "eval.fewshot.data" : "few-shot evaluation",
+                              smoe_fewshot_checksum(*fewshot), err);
 }
 
 static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {

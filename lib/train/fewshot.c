@@ -99,7 +99,6 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan
 }
 
 uint64_t smoe_fewshot_checksum(const smoe_fewshot *f) {
-    if (f->spec->eval.fewshot.data.source < SMOE_FEWSHOT_SOURCE) return 0;
     uint64_t queries = smoe_dataset_checksum(f->queries);
     return (smoe_dataset_checksum(f->train) ^ (queries << 31 | queries >> 33)) & INT64_MAX;
 }

@@ -28,8 +28,8 @@ typedef struct smoe_fewshot_score {
 int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* The checksum of the images of eval.fewshot.data (smoe_dataset_checksum); 0: they are generated,
- * or those of the data trained on. */
+/* The checksum of the images that are shown and asked (smoe_dataset_checksum); 0: they are
+ * generated. */
 uint64_t smoe_fewshot_checksum(const smoe_fewshot *fewshot);
 
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for

@@ -147,7 +147,8 @@ static int trainer_prepare(trainer *t, smoe_err *err) {
         return -1;
     t->names = smoe_data_mark(&t->state, t->train);
     if (t->test) t->tested = smoe_dataset_checksum(t->test);
-    if (t->fewshot) t->shown = smoe_fewshot_checksum(t->fewshot);
+    if (t->fewshot && spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE)
+        t->shown = smoe_fewshot_checksum(t->fewshot); /* else those of training and evaluation */
     smoe_checkpoint now = t->state;
     now.tested = t->tested;
     now.fewshot = t->shown;

@@ -48,6 +48,17 @@ status 0 smoe sweep later.yaml -q train.steps=4 --cells 0 -o later >/dev/null
 printf ' ' >>few/ant/1.png
 status 5 smoe sweep --resume later -q >/dev/null 2>err
 grep -q '001-seed=1: the images of eval.fewshot.data are not those on which 000-seed=0 was evaluated; ' err || fail "$(cat err)"
+# And where they are shown images of the training data, which change after the training.
+mkdir -p both/train both/test && cp -r few/ant few/cow both/train && cp -r few/ant few/cow both/test
+cat tiny.yaml - >shown.yaml <<'END'
+sweep: {seeds: [0, 1], evaluate: {grid: {eval.fewshot.shots: [[1]]}}}
+END
+status 0 smoe sweep shown.yaml -q data.source=image-folder data.path=both train.steps=4 -o shown >/dev/null
+rm shown/claims/001-*.evaluations.json
+status 0 smoe verify shown --repair >/dev/null
+rm shown/claims/001-*.evaluations.json && printf ' ' >>both/train/ant/1.png
+status 3 smoe verify shown --repair >out 2>&1
+grep -q '001-seed=1: the images of few-shot evaluation are not those on which 000-seed=0 was evaluated; ' out || fail "$(cat out)"
 rm -r few && mv few.kept few
 # the table of a spec lies beside it, that of an override where the user is
 mkdir specs && cp -r flat flat.csv specs && mv specs/flat.csv specs/of.csv && sed '2,$s/^/train\//' flat.csv >trained.csv
