@@ -317,10 +317,25 @@ static bool says(const place *at, const char *word) {
     return strstr(at->where, word) || strstr(at->prefix, word);
 }
 
+static bool is_within(const place *at, const char *word) {
+    return smoe_text_has_word(at->where, '.', word) || smoe_text_has_word(at->prefix, '.', word) ||
+           smoe_text_has_word(at->prefix, '/', word);
+}
+
+/* Whether these are moments, which have the names of the weights in training states of JAX. Older
+ * Flax keeps the weights in "opt/target/". */
+static bool is_of_optimizer(const place *at) {
+    static const char *const word[] = {"opt", "opt_state", "opt_states", "optimizer", "mu", "nu"};
+    size_t i = 0;
+    while (i < SMOE_COUNT(word) && !is_within(at, word[i])) i++;
+    return i < SMOE_COUNT(word) && !is_within(at, "target");
+}
+
 static int foreign_names_rank_of(const place *at, const char *weights) {
     bool average = says(at, "ema") || says(at, "teacher");
+    if (is_of_optimizer(at)) return 0;
     if (weights) return average == !strcmp(weights, "ema");
-    return says(at, "student") ? 0 : average ? 1 : 2;
+    return says(at, "student") ? 1 : average ? 2 : 3;
 }
 
 static void place_put(FILE *out, const char *before, const place *at) {
@@ -373,6 +388,10 @@ int smoe_foreign_place_of(place *chosen, smoe_foreign_file *f, const char *weigh
     if (weights && (!found || !foreign_names_rank_of(chosen, weights)))
         return smoe_fail(err, SMOE_USAGE, "it has no %s weights, which --weights %s asks for",
                          !strcmp(weights, "ema") ? "averaged" : "raw", weights);
+    if (found && !foreign_names_rank_of(chosen, weights))
+        return smoe_fail(
+            err, SMOE_DATA, "%s%s%s: the state of an optimiser; the weights are not in the file",
+            chosen->where, *chosen->where && *chosen->prefix ? "." : "", chosen->prefix);
     if (!found) most_tensors(chosen, f);
     if (*chosen->where || *chosen->prefix) place_put(note, "weights of ", chosen);
     for (size_t i = 0; i < f->models; i++)

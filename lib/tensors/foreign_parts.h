@@ -91,8 +91,8 @@ const char *smoe_foreign_lack(const char *name);
 const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, const char *name,
                                               char from[SMOE_FOREIGN_NAME]);
 
-/* Chooses: raw weights before averages, a teacher before a student, the first of equals; if
- * `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
+/* Chooses: raw weights before averages, a teacher before a student, the first of equals, and never
+ * the moments of an optimiser; if `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
  * with most tensors, without a prefix. What was chosen, what else is there, and the number of heads
  * if queries have an axis of them, goes to `note`. */
 int smoe_foreign_place_of(smoe_foreign_place *at, smoe_foreign_file *file, const char *weights,
