@@ -31,6 +31,8 @@ int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overri
     smoe_err own; /* messages of several lines are built up in it */
     if (!err) err = &own;
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
+    *spec = NULL;
+    if (!file) return smoe_fail(err, SMOE_USAGE, "the name of the spec's file is NULL");
     *spec = smoe_alloc(1, sizeof **spec);
     if (!smoe_spec_text_read(&text, file, err) &&
         !smoe_budget_parse(*spec, &text, (char *const *)overrides, count, err))
@@ -150,7 +152,7 @@ size_t smoe_model_image_size(const smoe_model *model) {
 }
 
 size_t smoe_model_classes(const smoe_model *model) {
-    return source_of(model)->classes;
+    return smoe_model_pairs(model) ? 0 : source_of(model)->classes;
 }
 
 const char *smoe_model_class_name(const smoe_model *model, size_t label) {
@@ -212,8 +214,13 @@ static int reserve_pixels(smoe_model *model, size_t images, smoe_err *err) {
 
 int smoe_model_predict(smoe_model *model, float *logits, const float *pixels, size_t images,
                        smoe_err *err) {
-    if (reserve_pixels(model, images, err)) return -1;
     const source *s = source_of(model);
+    if (smoe_model_pairs(model))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s compares images with captions and has no classes; "
+                         "smoe_model_evaluate uses it",
+                         s->path);
+    if (reserve_pixels(model, images, err)) return -1;
     size_t n = model_image_elements(s), N = s->classes;
     for (size_t first = 0, B; first < images; first += B) {
         B = images - first < s->reserved ? images - first : s->reserved;
@@ -236,9 +243,8 @@ static void model_softmax(float *p, const float *logits, size_t N) {
 void smoe_model_probabilities(const smoe_model *model, float *p, const float *logits,
                               size_t images) {
     const source *s = source_of(model);
-    size_t N = s->classes;
-    smoe_loss loss = s->spec.train.loss;
-    bool multi = !smoe_task_pairs(loss) && smoe_task_of(loss)->multi;
+    size_t N = smoe_model_classes(model);
+    bool multi = N && smoe_task_of(s->spec.train.loss)->multi;
     for (size_t i = 0; multi && i < images * N; i++)
         p[i] = (float)(1 / (1 + exp(-(double)logits[i])));
     for (size_t b = 0; !multi && b < images; b++) model_softmax(p + b * N, logits + b * N, N);
@@ -250,6 +256,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     smoe_eval eval;
     *score = (smoe_score){0};
+    if (!split) return smoe_fail(err, SMOE_USAGE, "the split is NULL");
     if (smoe_dataset_open(&set, &s->spec, split, NULL, err) ||
         smoe_model_file_align(set, s->file, &s->spec, err))
         return -1;

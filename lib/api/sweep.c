@@ -1,5 +1,6 @@
 /* The public function that runs a sweep; see smoe/smoe.h. */
 #include "math/blas.h"
+#include "store/run.h"
 #include "sweep/sweep.h"
 #include "sweep/results.h"
 #include "sweep/runner.h"
@@ -75,7 +76,9 @@ int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (!err) err = &own;
     if (!settings) settings = &plain;
-    int status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
+    int status = smoe_run_check_mode(settings->mode, dir, err);
+    if (!status)
+        status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
                       : from_folder(&sweep, count, dir, err);
     if (!status) status = smoe_results_check(&sweep, err);
     if (!status) status = sweep_run(&sweep, settings, err);

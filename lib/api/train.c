@@ -15,6 +15,9 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
     smoe_err own; /* the run's log and STATUS are written from it */
     if (!err) err = &own;
     if (!settings) settings = &plain;
+    if (trained) *trained = (smoe_trained){.train_loss = NAN};
+    if (!spec) return smoe_fail(err, SMOE_USAGE, "the spec is NULL");
+    if (smoe_run_check_mode(settings->mode, dir, err)) return -1;
     smoe_blas_start();
     smoe_observer observer = {.user = (void *)settings,
                               .step = settings->step ? train_on_step : NULL};

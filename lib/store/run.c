@@ -324,6 +324,15 @@ static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, j
     return 0;
 }
 
+int smoe_run_check_mode(smoe_run_mode mode, const char *dir, smoe_err *err) {
+    if (!dir) return smoe_fail(err, SMOE_USAGE, "the name of the directory is NULL");
+    if ((unsigned)mode <= SMOE_RUN_FORCE) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: mode %d is not one of smoe_run_mode; set all members of the settings, "
+                     "as in {0}",
+                     dir, (int)mode);
+}
+
 /* Sets the path of the directory, without slashes at its end. */
 static int dir_set(smoe_run *run, const char *dir, smoe_err *err) {
     size_t length = strlen(dir);

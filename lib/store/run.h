@@ -32,6 +32,10 @@ typedef struct smoe_run smoe_run;
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
 
+/* SMOE_USAGE if a caller of the library gives no directory, or a mode that does not exist, which
+ * could be taken for FORCE. */
+int smoe_run_check_mode(smoe_run_mode mode, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
 /* For a dry run: fails where smoe_run_open would refuse to resume the run with this spec. */
 int smoe_run_check_resume(const char *dir, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 

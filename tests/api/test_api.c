@@ -404,6 +404,58 @@ static void test_refused(void **state) {
     smoe_model_free(NULL);
 }
 
+/* What a program may pass by mistake is refused, and a run that is there stays. */
+static void test_misuse(void **state) {
+    rig *r = *state;
+    const smoe_train_settings garbage = {.mode = (smoe_run_mode)7};
+    const smoe_sweep_settings other = {.mode = (smoe_run_mode)-1};
+    smoe_model *model = trained_model(r, NULL);
+    smoe_spec *spec = spec_of(r, NULL), *none;
+    smoe_trained trained;
+    smoe_score score;
+    assert_int_equal(smoe_train_run(spec, r->run, &garbage, &trained, &r->err), -1);
+    assert_non_null(strstr(r->err.text, "run: mode 7 is not one of smoe_run_mode"));
+    assert_true(trained.step == 0 && isnan(trained.train_loss));
+    assert_int_equal(smoe_model_evaluate(model, &score, "train", &r->err), 0);
+    assert_int_equal(smoe_train_run(spec, NULL, NULL, NULL, &r->err), -1);
+    assert_non_null(strstr(r->err.text, "directory is NULL"));
+    assert_int_equal(smoe_train_run(NULL, "run", NULL, NULL, &r->err), -1);
+    assert_int_equal(smoe_spec_open(&none, NULL, NULL, 0, &r->err), -1);
+    assert_null(none);
+    assert_int_equal(smoe_model_evaluate(model, &score, NULL, &r->err), -1);
+    assert_int_equal(smoe_sweep_run(r->spec, NULL, 0, r->run, &other, NULL, &r->err), -1);
+    assert_non_null(strstr(r->err.text, "mode -1 is not"));
+    assert_int_equal(r->err.code, SMOE_USAGE);
+    smoe_spec_close(spec);
+    smoe_model_free(model);
+}
+
+/* A model that compares images with captions: its features are no logits. */
+static void test_pairs(void **state) {
+    static const char *const overrides[] = {"data.source=shapes", "data.path=null",
+                                            "data.limit=8",       "train.loss=contrastive",
+                                            "text.context=16",    "data.test_size=8"};
+    rig *r = *state;
+    smoe_spec *spec;
+    smoe_model *model;
+    smoe_score score;
+    float pixels[3 * 16 * 16] = {0}, logits[64] = {5};
+    if (smoe_spec_open(&spec, r->spec, overrides, sizeof overrides / sizeof *overrides, &r->err) ||
+        smoe_train_run(spec, r->run, NULL, NULL, &r->err) ||
+        smoe_model_load(&model, r->run, &r->err))
+        fail_msg("%s", r->err.text);
+    assert_int_equal(smoe_model_classes(model), 0);
+    assert_int_equal(smoe_model_predict(model, logits, pixels, 1, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_USAGE);
+    assert_non_null(strstr(r->err.text, "compares images with captions and has no classes"));
+    smoe_model_probabilities(model, logits, logits, 1);
+    assert_true(logits[0] == 5);
+    assert_int_equal(smoe_model_evaluate(model, &score, "test", &r->err), 0);
+    assert_int_equal(score.images, 8);
+    smoe_spec_close(spec);
+    smoe_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         unit_test_with(test_spec, rig),          unit_test_with(test_training, rig),
@@ -411,7 +463,8 @@ int main(void) {
         unit_test_with(test_predictions, rig),   unit_test_with(test_probabilities, rig),
         unit_test_with(test_sigmoid, rig),       unit_test_with(test_sweep, rig),
         unit_test_with(test_decimal_comma, rig), unit_test_with(test_failed_sweep, rig),
-        unit_test_with(test_refused, rig),
+        unit_test_with(test_refused, rig),       unit_test_with(test_misuse, rig),
+        unit_test_with(test_pairs, rig),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

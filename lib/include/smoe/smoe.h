@@ -111,7 +111,9 @@ typedef struct smoe_model smoe_model;
 SMOE_API int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API void smoe_model_free(smoe_model *model);
 
-/* Its input and output: images of [channels, size, size] pixels, and one logit per class. */
+/* Its input and output: images of [channels, size, size] pixels, and one logit per class. A model
+ * that compares images with captions (a contrastive loss) has 0 classes: it can only be evaluated.
+ */
 SMOE_API size_t smoe_model_channels(const smoe_model *model);
 SMOE_API size_t smoe_model_image_size(const smoe_model *model);
 SMOE_API size_t smoe_model_classes(const smoe_model *model);
@@ -130,7 +132,8 @@ SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const vo
 /* logits [images, classes] of pixels [images, channels, size, size], in batches of at most
  * eval.batch_size of the model's spec. With choice routers (smoe-routers(7)) the images of a group
  * (model.moe.group_images) compete for places, so the logits of an image may depend on the other
- * images, and a batch has at least one group; with all other routers they do not. */
+ * images, and a batch has at least one group; with all other routers they do not. SMOE_USAGE if the
+ * model has no classes. */
 SMOE_API int smoe_model_predict(smoe_model *model, float *logits, const float *pixels,
                                 size_t images, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -145,7 +148,8 @@ typedef struct smoe_score {
     double loss, precision_at_1;
 } smoe_score;
 
-/* On the split `split` ("test", "train", "val") of the data that the model's spec names. */
+/* On the split `split` ("test", "train", "val") of the data that the model's spec names. The loss
+ * and precision are those of smoe-eval(1), also for a model without classes. */
 SMOE_API int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
                                  smoe_err *err) SMOE_MUST_CHECK;
 
