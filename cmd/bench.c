@@ -343,9 +343,9 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     else if (smoe_cmd_classes(spec, false, &classes, options->scan, err))
         return -1;
     SMOE_FREED char *table = NULL;
-    if (options->append &&
-        (smoe_cmd_no_link(options->append, err) || smoe_cmd_writable(options->append, true, err) ||
-         bench_read_table(options->append, &table, &length, err)))
+    if (options->append && (smoe_cmd_plain_name(options->append, err) ||
+                            smoe_cmd_writable(options->append, true, err) ||
+                            bench_read_table(options->append, &table, &length, err)))
         return -1;
     smoe_result out = {0};
     if (options->dry_run) {

@@ -271,8 +271,10 @@ static int check_checkpoints(const char *path, smoe_err *err) {
     return 0;
 }
 
-int smoe_cmd_no_link(const char *path, smoe_err *err) {
+int smoe_cmd_plain_name(const char *path, smoe_err *err) {
     struct stat link, there;
+    if (!strcmp(path, "-"))
+        return smoe_fail(err, SMOE_USAGE, "-: give the name of a file; ./- is a file of this name");
     if (lstat(path, &link) || !S_ISLNK(link.st_mode)) return 0;
     if (stat(path, &there))
         return smoe_fail(err, SMOE_USAGE, "%s: a symbolic link that leads nowhere", path);
@@ -283,10 +285,8 @@ int smoe_cmd_no_link(const char *path, smoe_err *err) {
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
     if (!path) return 0;
-    if (!strcmp(path, "-"))
-        return smoe_fail(err, SMOE_USAGE, "-: give the name of a file; ./- is a file of this name");
+    if (smoe_cmd_plain_name(path, err)) return -1; /* a link to a file: /dev/stdout may be one */
     if (check_apart(path, options, err) || check_checkpoints(path, err)) return -1;
-    if (smoe_cmd_no_link(path, err)) return -1; /* to a file: /dev/stdout may be a link */
     bool exists = !stat(path, &there);
     if (!exists && errno == ENAMETOOLONG)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);

@@ -112,8 +112,9 @@ bool smoe_cmd_missing_folder(const char *path);
  * where the command makes the others. */
 int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses a link to a file, or to nothing, which would be replaced and not the file. */
-int smoe_cmd_no_link(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+/* Refuses a link to a file, or to nothing, which would be replaced and not the file, and "-", which
+ * is no stream here. */
+int smoe_cmd_plain_name(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force, or to write where
  * that is not possible; NULL: no file. */

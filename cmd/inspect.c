@@ -7,6 +7,7 @@
 #include "draw/figures.h"
 #include "draw/overlay.h"
 #include "inspect/inspect.h"
+#include "spec/routers.h"
 
 enum { IMAGES = 8 }; /* that are kept whole, evenly over the split, unless --images names them */
 
@@ -297,6 +298,24 @@ static void add_more(smoe_result *result, const inspect_job *job) {
     }
 }
 
+/* What --random-routers and --exchange-experts asked for. */
+static void add_values(smoe_result *result, const inspect_job *job, const char *name) {
+    const smoe_frame *frame = smoe_frames_find(job->frame, job->frames, name);
+    smoe_frame *table = frame->rows ? smoe_result_table(result, NULL, NULL) : NULL;
+    if (table) table->title = frame->title;
+    for (size_t i = 0; i < frame->rows; i++) {
+        for (size_t c = 0; c < frame->columns; c++) {
+            smoe_column cell = frame->column[c];
+            if (cell.words)
+                cell.text = smoe_frame_text_at(frame, i, c);
+            else
+                cell.number = smoe_frame_number_at(frame, i, c);
+            smoe_frame_add(table, &cell, 1);
+        }
+        smoe_frame_end(table);
+    }
+}
+
 /* The members of a run: a row of `runs`, and its rows of `routing`. */
 static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
     const smoe_frame *routing = job->routing;
@@ -348,6 +367,8 @@ static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
     smoe_result_members(smoe_result_object(&result, "tables"), tables);
     add_means(&result, job);
     add_more(&result, job);
+    add_values(&result, job, "router_value");
+    add_values(&result, job, "expert_value");
     return smoe_cmd_emit_anyway(&result, status, job->options, err);
 }
 
@@ -355,14 +376,20 @@ static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
 
 static int inspect_check_arguments(inspect_job *job, smoe_err *err) {
     if (smoe_cmd_width(job->options, &job->width, err)) return -1;
+    bool gated = false;
     for (size_t i = 0; i < job->runs; i++) {
         const inspected *x = &job->run[i];
+        gated |= smoe_router_gated(smoe_router_find(x->loaded.spec.model.moe.router));
         if (!x->loaded.spec.model.moe.layer_count)
             return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x->loaded.path);
         for (size_t k = 0; k < i; k++)
             if (!strcmp(x->label, job->run[k].label))
                 return smoe_fail(err, SMOE_USAGE, "%s is given twice", x->label);
     }
+    if (job->options->random_routers && !gated)
+        return smoe_fail(err, SMOE_USAGE, "--random-routers needs a choice router, and %s has %s",
+                         job->run->label,
+                         smoe_router_find(job->run->loaded.spec.model.moe.router)->name);
     return 0;
 }
 

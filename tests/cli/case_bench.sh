@@ -67,6 +67,8 @@ grep -q '^smoe bench: link.md is a link to a file; give the name of that file$' 
 ln -s later.md nowhere.md
 status 2 smoe bench tiny.yaml --rounds 1 -q --append nowhere.md 2>err
 grep -q '^smoe bench: nowhere.md: a symbolic link that leads nowhere$' err && [ -L nowhere.md ] || fail "$(cat err)"
+status 2 smoe bench tiny.yaml --rounds 1 -q --append - 2>err
+grep -q '^smoe bench: -: give the name of a file; ./- is a file of this name$' err && [ ! -e ./- ] || fail "$(cat err)"
 # Lines are added only to a table that --append made; this is checked before the work starts.
 status 0 smoe init tiny.yaml weights.safetensors -q >/dev/null
 cp weights.safetensors weights.md

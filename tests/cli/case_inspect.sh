@@ -67,6 +67,11 @@ grep -qE '^unused,1,1,[0-9]+,[^,]+,,[^,]+$' unused/combine_expert.csv || fail "$
 status 0 smoe inspect choice -q --random-routers -o random >/dev/null
 [ "$(sed 1d random/router_value.csv | cut -d, -f 1-3 | tr '\n' ' ')" = "choice,1,none choice,1,this choice,1,up to " ] ||
     fail "$(cat random/router_value.csv)"
+# They are printed without -o too, beside the value of the experts; among soft routers there are none.
+status 0 smoe inspect run choice -q --random-routers --exchange-experts >table
+grep -q '^choice  *1  *up to  *0\.[0-9]*  *[0-9.]*$' table && grep -q '^run  *1  *neighbour  *this  *0\.' table || fail "$(cat table)"
+status 2 smoe inspect run -q --random-routers 2>err
+grep -q '^smoe inspect: --random-routers needs a choice router, and run has soft$' err || fail "$(cat err)"
 # The dump: [2 images, 1 layer, 2, 16 tokens, 8 slots] in float32, and [placements, 6] in float64.
 status 0 smoe inspect run -q --images 3,199 --dump-routing soft.npy >/dev/null
 head -c 128 soft.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (2, 1, 2, 16, 8)" || fail "$(head -c 128 soft.npy)"

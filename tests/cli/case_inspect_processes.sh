@@ -7,17 +7,19 @@ keys="eval.batch_size=7"
 pairs="train.loss=contrastive text.context=40 text.width=16 text.heads=2 text.depth=1 data.limit=64"
 classes="eval.zeroshot=a photo of a {}"
 for kind in soft tokens-choice captions; do
-    own=""
+    own="" further="--exchange-experts"
     set -- $keys
     case $kind in
-    tokens-choice) own="model.moe.router=tokens-choice model.moe.capacity=0.7" ;;
+    tokens-choice)
+        own="model.moe.router=tokens-choice model.moe.capacity=0.7"
+        further="$further --random-routers"
+        ;;
     captions) # caption_slots too
         own=$pairs
         set -- "$@" "$classes"
         ;;
     esac
     status 0 smoe train tiny.yaml -q -j1 -o $kind $own data.test_size=60 train.steps=6 >/dev/null
-    further="--random-routers --exchange-experts"
     status 0 smoe inspect $kind -q -j1 -o one -f $further --dump-routing one.npy "$@" >out1
     status 0 $several -n 2 smoe inspect $kind -q -j1 -o two -f $further --dump-routing two.npy "$@" >out2
     [ $kind != captions ] || [ "$(wc -l <one/caption_slots.csv)" -gt 1 ] || fail "no slots of captions: $(ls one)"
