@@ -31,20 +31,34 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* Whether a key says what a model computes; those of training, as dropout, may differ, and so may
+ * the name of the sizes. */
+static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {
+    bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
+                  !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
+    return shapes && strcmp(key, "model.variant") != 0 &&
+           (smoe_spec_acts(a, key) || smoe_spec_acts(b, key));
+}
+
 /* Tensors of the same shapes can be those of different models: the routers, for example, or pixels
  * on another scale. A key that only one has is new, and the other has its default. */
 static int soup_check_model(const char *own, const char *text, const char *path, const char *first,
                             smoe_err *err) {
+    if (!own || !text) return 0;
+    const smoe_spec_text texts[] = {{.text = own, .label = first, .trained = true},
+                                    {.text = text, .label = path, .trained = true}};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
-    json_auto_t *a = own ? json_loads(own, 0, NULL) : NULL;
-    json_auto_t *b = text ? json_loads(text, 0, NULL) : NULL;
-    if (!a || !b) return 0;
-    smoe_runs_compare_json(&frame, "settings", NULL, a, b);
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec a = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec b = {0};
+    json_auto_t *values = json_loads(own, 0, NULL), *others = json_loads(text, 0, NULL);
+    if (smoe_spec_parse(&a, &texts[0], NULL, 0, err) ||
+        smoe_spec_parse(&b, &texts[1], NULL, 0, err))
+        return -1;
+    smoe_runs_compare_json(&frame, "settings", NULL, values, others);
     for (size_t i = 0; i < frame.rows; i++) {
         const char *key = smoe_frame_text_at(&frame, i, 0);
-        bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
-                      !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
-        if (shapes && *smoe_frame_text_at(&frame, i, 1) && *smoe_frame_text_at(&frame, i, 2))
+        if (tells_models(&a, &b, key) && *smoe_frame_text_at(&frame, i, 1) &&
+            *smoe_frame_text_at(&frame, i, 2))
             return smoe_fail(
                 err, SMOE_USAGE,
                 "%s: %s differs from that of %s; the models of a soup must have the same shape, "
