@@ -449,6 +449,10 @@ static int inspect(inspect_job *job, smoe_err *err) {
 static int inspect_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(inspect_job_free) inspect_job job = {.options = options, .runs = options->args};
     job.run = smoe_alloc(job.runs, sizeof *job.run);
+    if (job.runs > 1 && options->spec && smoe_spec_is_input(options->spec))
+        return smoe_fail(err, SMOE_USAGE,
+                         "--spec -: standard input can be read for one model only; write the spec "
+                         "to a file");
     for (size_t i = 0; i < job.runs; i++)
         if (inspect_find(&job.run[i], options->arg[i], options, err)) return -1;
     if (inspect_check_arguments(&job, err)) return -1;

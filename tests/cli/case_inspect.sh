@@ -72,6 +72,10 @@ status 0 smoe inspect run choice -q --random-routers --exchange-experts >table
 grep -q '^choice  *1  *up to  *0\.[0-9]*  *[0-9.]*$' table && grep -q '^run  *1  *neighbour  *this  *0\.' table || fail "$(cat table)"
 status 2 smoe inspect run -q --random-routers 2>err
 grep -q '^smoe inspect: --random-routers needs a choice router, and run has soft$' err || fail "$(cat err)"
+# The spec of several models is a file: standard input is empty when it is read again.
+status 0 smoe inspect run -q --spec - <tiny.yaml >/dev/null
+status 2 smoe inspect run choice -q --spec - <tiny.yaml 2>err
+grep -q '^smoe inspect: --spec -: standard input can be read for one model only; ' err || fail "$(cat err)"
 # The dump: [2 images, 1 layer, 2, 16 tokens, 8 slots] in float32, and [placements, 6] in float64.
 status 0 smoe inspect run -q --images 3,199 --dump-routing soft.npy >/dev/null
 head -c 128 soft.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (2, 1, 2, 16, 8)" || fail "$(head -c 128 soft.npy)"
