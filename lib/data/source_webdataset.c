@@ -320,14 +320,20 @@ static words field_of(const json_t *object, const char *field, size_t which, siz
     return found;
 }
 
-/* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
- * takes any bytes. */
+/* Text that is not valid is passed on as it is: a tokenizer takes any bytes. A zero byte, as in
+ * UTF-16, would end it. */
 static int read_caption(const store *s, const sample *x, smoe_caption_choice *choice, char *buf,
                         size_t size, smoe_err *err) {
     SMOE_FREED uint8_t *bytes = NULL;
     size_t n = x->text_size < JSON_BYTES ? (size_t)x->text_size : JSON_BYTES;
     json_error_t bad;
     if (read_place(s, &bytes, x->shard, x->text, n, err)) return -1;
+    const uint8_t *zero = s->field ? NULL : memchr(bytes, 0, n);
+    if (zero)
+        return smoe_fail(err, SMOE_DATA,
+                         "byte %zu is zero, so it is no text in UTF-8 (txt); iconv -f UTF-16 "
+                         "-t UTF-8 converts it if it is in UTF-16",
+                         (size_t)(zero - bytes));
     json_auto_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
     words found = {0};
     for (bool drawn = !choice->draw;; drawn = true) {
@@ -360,9 +366,9 @@ static int complaint(const store *s, smoe_err *err) {
     }
     if (s->captions && !x->text)
         return smoe_fail(err, SMOE_DATA, "no caption (%s)", s->field ? "json" : "txt");
-    if (s->captions && s->field) {
+    if (s->captions && (s->field || s->skip)) {
         char caption[SMOE_CAPTION];
-        if (x->text_size > JSON_BYTES)
+        if (s->field && x->text_size > JSON_BYTES)
             return smoe_fail(err, SMOE_DATA, "the json has %llu bytes, at most %d are accepted",
                              (unsigned long long)x->text_size, (int)JSON_BYTES);
         smoe_caption_choice last = {.which = SIZE_MAX};

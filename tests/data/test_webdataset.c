@@ -506,6 +506,21 @@ static void damaged_shards(void **state) {
                       "train.tar: a: no image (jpg, jpeg, jpe, jfif, png, webp)", NULL);
     write_shard(&s, "train.tar", empty, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
+    const datafile wide[] = {{"a.png", png, size},
+                             {"a.txt",
+                              "\xff\xfe"
+                              "a\0b\0",
+                              6}};
+    char caption[256];
+    write_shard(&s, "train.tar", wide, 2);
+    smoe_dataset *set = opened(&s, "train");
+    smoe_err err = {0};
+    assert_int_equal(smoe_dataset_caption(set, 0, NULL, caption, sizeof caption, &err), -1);
+    assert_non_null(strstr(err.text, "a: byte 3 is zero, so it is no text in UTF-8 (txt)"));
+    smoe_dataset_free(set);
+    s.spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a: byte 3 is zero", NULL);
+    s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs no captions */
     smoe_dataset_free(opened(&s, "train"));
     const datafile word[] = {{"a.png", png, size}, {"a.cls", " \n", 2}};
