@@ -18,7 +18,8 @@ static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
     }
 }
 
-/* Names all overrides that would describe another model than the one in the file. */
+/* Names all overrides that would describe another model than the one in the file. The file of its
+ * tokenizer may have been moved. */
 static int check_overrides(const smoe_options *options, smoe_err *err) {
     int status = 0;
     *err = (smoe_err){0};
@@ -26,7 +27,9 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
         const char *text = options->assign[i];
         char key[128];
         snprintf(key, sizeof key, "%.*s", (int)strcspn(text, "="), text);
-        if (!strncmp(key, "model", 5) && smoe_evaluations_check_key("", key, err)) status = -1;
+        bool model = !strncmp(key, "model", 5) || !strncmp(key, "text", 4);
+        if (model && strcmp(key, "text.tokenizer") != 0 && smoe_evaluations_check_key("", key, err))
+            status = -1;
     }
     return status;
 }
@@ -101,8 +104,8 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (!options->spec && check_overrides(options, err)) return -1;
     smoe_cmd_unverified(l->file, options);
     if (options->spec && smoe_implied_check(&l->spec, l->file, true, err)) return -1;
-    SMOE_FREED char *implied =
-        options->spec && !l->quiet ? smoe_implied_remark(&l->spec, l->file) : NULL;
+    bool other = (options->spec || options->overrides) && !l->quiet;
+    SMOE_FREED char *implied = other ? smoe_implied_remark(&l->spec, l->file) : NULL;
     if (implied) smoe_cmd_print(stderr, "%s\n", implied);
     if (!options->spec) say_trained_on(l, &carried);
     return 0;

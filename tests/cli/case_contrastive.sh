@@ -14,6 +14,12 @@ tr -d ' \n' <out | grep -q '"text_recall":{"1":[0-9.]*,"5":[0-9.]*,"10":[0-9.]*}
 grep -aq "'shape': (40, 10)" logits.npy || fail "logits of another shape"
 status 0 smoe eval whole >out
 grep -q '^text recall at  *1: ' out || fail "of an evaluation: $(cat out)"
+# Keys of its text tower are those of the training, but for the place of its tokenizer.
+for key in text.causal=false text.heads=4 text.padding=attended text.clean=lower; do
+    status 2 smoe eval whole -q $key 2>err
+    grep -q "^smoe eval: ${key%=*}: cannot change after training; " err || fail "$key: $(cat err)"
+done
+status 0 smoe eval whole -q text.tokenizer=bytes >/dev/null
 # The context cuts all captions to their first letter, a. They are equally near then, and the first ones count as nearer, but
 # only the captions with the same words are true: images 0, 0 to 4 and 0 to 9 of the 40 find their own.
 status 0 smoe train tiny.yaml -q $pairs text.context=3 train.steps=1 train.schedule.warmup=0 train.schedule.cooldown=0 -o cut

@@ -354,6 +354,10 @@ status 0 smoe train tiny.yaml -q --init soft.safetensors data.mean=0.3 train.ste
 grep -q "soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" other/log.txt || fail "$(cat other/log.txt)"
 status 0 smoe train tiny.yaml -q --init soft.safetensors 'data.mean=[0.5, 0.5, 0.5]' train.steps=2 -o same >/dev/null
 grep -q 'other pixel values' same/log.txt && fail "$(cat same/log.txt)"
+status 0 smoe eval soft.safetensors data.std=0.3 2>err >/dev/null
+grep -q "^soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" err || fail "$(cat err)"
+status 0 smoe eval soft.safetensors data.std=0.5 2>err >/dev/null
+grep -q 'other pixel values' err && fail "$(cat err)"
 # So must the way of its positions, which has no tensors, and the weights of the choices; also with --spec, where the remedy is another.
 for position in sincos2d none; do sed "s/^model:/model:\n  position: $position/" tiny.yaml >$position.yaml; done
 status 0 smoe init sincos2d.yaml sincos.safetensors -q >/dev/null
