@@ -201,7 +201,7 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     const smoe_data_spec *data = &r->subject.spec->data;
     size_t group = r->layers ? smoe_moe_shape_of(&r->subject.spec->model.moe, 0, r->T).images : 1;
     size_t batch = r->subject.batch, targets = r->images < SAMPLE ? r->images : SAMPLE;
-    if (batch < 2) return 0;                          /* no companions */
+    if (batch < 2 || r->images < 2) return 0;         /* no companions */
     if (smoe_model_pairs(r->subject.model)) return 0; /* an image has an embedding, no logits */
     if (group < 2) group = 2;
     if (group > batch) group = batch;

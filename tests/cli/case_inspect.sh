@@ -72,6 +72,9 @@ status 0 smoe inspect run choice -q --random-routers --exchange-experts >table
 grep -q '^choice  *1  *up to  *0\.[0-9]*  *[0-9.]*$' table && grep -q '^run  *1  *neighbour  *this  *0\.' table || fail "$(cat table)"
 status 2 smoe inspect run -q --random-routers 2>err
 grep -q '^smoe inspect: --random-routers needs a choice router, and run has soft$' err || fail "$(cat err)"
+# A single image, which has no companions although a group has places for them.
+status 0 smoe inspect choice -q data.limit=1 -o single >/dev/null
+[ -f single/experts_per_image.csv ] && [ ! -f single/companions.csv ] || fail "$(ls single)"
 # The spec of several models is a file: standard input is empty when it is read again.
 status 0 smoe inspect run -q --spec - <tiny.yaml >/dev/null
 status 2 smoe inspect run choice -q --spec - <tiny.yaml 2>err
