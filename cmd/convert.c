@@ -98,8 +98,8 @@ static int write_complete(const smoe_storage *storage, const smoe_options *optio
     return convert_report(storage, &stored, false, options, err);
 }
 
-/* What the configuration beside a file of another program says, its tensors do not show. *keys: what
- * it says, "model.heads=2, ..."; fresh. */
+/* What the configuration beside a file of another program says, its tensors do not show.
+ * *keys: what it says, "model.heads=2, ..."; fresh. */
 static int configured_keys(char **keys, const smoe_safetensors *file, smoe_err *err) {
     SMOE_FREED char *spec = NULL;
     const char *section = "";

@@ -9,8 +9,8 @@
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
 
-/* *text: the keys as a spec in YAML with comments, for data of an image folder: fresh; NULL if there
- * is none. SMOE_DATA if a configuration beside the file cannot be read. */
+/* *text: the keys as a spec in YAML with comments, for data of an image folder: fresh; NULL if
+ * there is none. SMOE_DATA if a configuration beside the file cannot be read. */
 int smoe_implied_spec(char **text, const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_USAGE if the configuration beside a file, or its own spec, contradicts the spec; the message

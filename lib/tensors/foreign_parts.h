@@ -92,9 +92,9 @@ const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, con
                                               char from[SMOE_FOREIGN_NAME]);
 
 /* Chooses: raw weights before averages, a teacher before a student, the first of equals, and never
- * the moments of an optimiser; if `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
- * with most tensors, without a prefix. What was chosen, what else is there, and the number of heads
- * if queries have an axis of them, goes to `note`. */
+ * the moments of an optimiser; if `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any
+ * patch embedding: the dictionary with most tensors, without a prefix. What was chosen, what else
+ * is there, and the number of heads if queries have an axis of them, goes to `note`. */
 int smoe_foreign_place_of(smoe_foreign_place *at, smoe_foreign_file *file, const char *weights,
                           FILE *note, smoe_err *err) SMOE_MUST_CHECK;
 
