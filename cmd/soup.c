@@ -31,9 +31,11 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* Whether a key says what a model computes; those of training, as dropout, may differ, and so may
- * the name of the sizes. */
+/* Whether a key that was written in two ways tells the models apart; those of training, as dropout,
+ * may differ, and so may the name of the sizes. */
 static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {
+    if (!strcmp(key, "model.moe.layers"))
+        return memcmp(a->model.moe.is_moe, b->model.moe.is_moe, sizeof a->model.moe.is_moe) != 0;
     bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
                   !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
     return shapes && strcmp(key, "model.variant") != 0 &&
