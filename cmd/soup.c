@@ -31,13 +31,22 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+static bool series_differ(const smoe_series *a, const smoe_series *b, size_t channels) {
+    for (size_t i = 0; i < channels; i++)
+        if (smoe_series_at(a, i) != smoe_series_at(b, i)) return true;
+    return false;
+}
+
 /* Whether a key that was written in two ways tells the models apart; those of training, as dropout,
  * may differ, and so may the name of the sizes. */
 static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {
     if (!strcmp(key, "model.moe.layers"))
         return memcmp(a->model.moe.is_moe, b->model.moe.is_moe, sizeof a->model.moe.is_moe) != 0;
-    bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5) ||
-                  !strncmp(key, "data.mean", 9) || !strncmp(key, "data.std", 8);
+    if (!strcmp(key, "data.mean"))
+        return series_differ(&a->data.mean, &b->data.mean, a->data.channels);
+    if (!strcmp(key, "data.std"))
+        return series_differ(&a->data.std, &b->data.std, a->data.channels);
+    bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5);
     return shapes && strcmp(key, "model.variant") != 0 &&
            (smoe_spec_acts(a, key) || smoe_spec_acts(b, key));
 }

@@ -47,8 +47,8 @@ grep -q 'brighter/ckpt/step_00000004/model.safetensors: data.mean differs from t
 status 0 smoe init tiny.yaml wide.safetensors model.width=8 -q >/dev/null
 status 2 smoe soup start wide.safetensors 2>err
 grep -q 'wide.safetensors: model.width differs from that of' err || fail "$(cat err)"
-# Keys of training, and of batches that have no effect, may differ, and so may the way to write the blocks with experts (last-1).
-for key in model.dropout=0.1 model.drop_path=0.1 model.moe.soft_noise=1 train.batch_size=4 model.moe.layers=[1]; do
+# Keys of training, and of batches that have no effect, may differ, and so may the way to write a value: last-1, or 0.5 for each channel.
+for key in model.dropout=0.1 model.drop_path=0.1 model.moe.soft_noise=1 train.batch_size=4 model.moe.layers=[1] data.mean=[0.5,0.5,0.5]; do
     status 0 smoe train tiny.yaml -q $key train.steps=4 -f -o trained >/dev/null
     status 0 smoe soup start trained -q >/dev/null 2>err
 done
