@@ -281,8 +281,10 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
-    if (smoe_fewshot_open(&fewshot, &l->spec, options->scan, err) ||
-        collector_open(&c, l, options, err) || eval_measure(&c, l, &routing, &eval, options, err))
+    if (smoe_fewshot_open(&fewshot, &l->spec, options->scan, err)) return -1;
+    SMOE_FREED char *remark = options->quiet ? NULL : smoe_fewshot_remark(fewshot);
+    if (remark) smoe_cmd_print(stderr, "%s\n", remark);
+    if (collector_open(&c, l, options, err) || eval_measure(&c, l, &routing, &eval, options, err))
         return -1; /* what c holds is freed by its scope: NOLINT(clang-analyzer-unix.Malloc) */
     const volatile sig_atomic_t *stop; /* a request to stop leaves what has been evaluated before */
     if (fewshot && smoe_cmd_catch(&stop, NULL, err)) return -1;

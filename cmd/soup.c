@@ -31,21 +31,27 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static bool series_differ(const smoe_series *a, const smoe_series *b, size_t channels) {
-    for (size_t i = 0; i < channels; i++)
+static bool series_differ(const smoe_series *a, const smoe_series *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
         if (smoe_series_at(a, i) != smoe_series_at(b, i)) return true;
     return false;
 }
 
+
 /* Whether a key that was written in two ways tells the models apart; those of training, as dropout,
  * may differ, and so may the name of the sizes. */
 static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {
+    const smoe_moe_spec *own = &a->model.moe, *its = &b->model.moe;
     if (!strcmp(key, "model.moe.layers"))
-        return memcmp(a->model.moe.is_moe, b->model.moe.is_moe, sizeof a->model.moe.is_moe) != 0;
+        return memcmp(own->is_moe, its->is_moe, sizeof own->is_moe) != 0;
     if (!strcmp(key, "data.mean"))
         return series_differ(&a->data.mean, &b->data.mean, a->data.channels);
     if (!strcmp(key, "data.std"))
         return series_differ(&a->data.std, &b->data.std, a->data.channels);
+    if (!strcmp(key, "model.moe.k"))
+        return series_differ(&own->choice.k, &its->choice.k, own->layer_count);
+    if (!strcmp(key, "model.moe.capacity"))
+        return series_differ(&own->choice.capacity, &its->choice.capacity, own->layer_count);
     bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5);
     return shapes && strcmp(key, "model.variant") != 0 &&
            (smoe_spec_acts(a, key) || smoe_spec_acts(b, key));

@@ -103,6 +103,11 @@ uint64_t smoe_fewshot_checksum(const smoe_fewshot *f) {
     return (smoe_dataset_checksum(f->train) ^ (queries << 31 | queries >> 33)) & INT64_MAX;
 }
 
+char *smoe_fewshot_remark(const smoe_fewshot *f) {
+    SMOE_FREED char *untrained = f ? smoe_dataset_untrained(f->queries, f->train) : NULL;
+    return untrained ? smoe_text_format("eval.fewshot: %s", untrained) : NULL;
+}
+
 void smoe_fewshot_free(smoe_fewshot *f) {
     if (!f) return;
     smoe_dataset_free(f->train);

@@ -32,6 +32,10 @@ int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *
  * generated. */
 uint64_t smoe_fewshot_checksum(const smoe_fewshot *fewshot);
 
+/* A fresh remark if images that are asked are of classes without examples, and so count as wrong, or
+ * NULL; also without few-shot evaluation (NULL). */
+char *smoe_fewshot_remark(const smoe_fewshot *fewshot);
+
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
  * `batch` images. With several processes (comm; NULL: one) each computes its share of the batches
  * and judges its own queries, and all get the same scores, those of one process. SMOE_STOPPED after

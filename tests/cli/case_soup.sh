@@ -52,6 +52,13 @@ for key in model.dropout=0.1 model.drop_path=0.1 model.moe.soft_noise=1 train.ba
     status 0 smoe train tiny.yaml -q $key train.steps=4 -f -o trained >/dev/null
     status 0 smoe soup start trained -q >/dev/null 2>err
 done
+chooses="model.moe.router=tokens-choice model.moe.capacity"
+status 0 smoe train tiny.yaml -q $chooses=2 train.steps=2 -o alone >/dev/null
+status 0 smoe train tiny.yaml -q $chooses=[2] model.moe.k=[1] train.steps=2 -o listed >/dev/null
+status 0 smoe soup alone listed -q >/dev/null 2>err
+status 0 smoe train tiny.yaml -q $chooses=[1] train.steps=2 -o narrow >/dev/null
+status 2 smoe soup alone narrow -q 2>err
+grep -q 'model.moe.capacity differs from that of alone/' err || fail "$(cat err)"
 # a model of another shape is found before any is evaluated
 status 0 smoe train tiny.yaml -q data.image_size=48 train.steps=4 -o large >/dev/null
 status 3 smoe soup start large -v 2>err >out

@@ -106,3 +106,6 @@ status 0 smoe eval numbered --json >out 2>err
 grep -q '"images": 30,' out && ! grep -q 'does not know' err || fail "evaluated on all images: $(cat out err)"
 [ "$(sed -n 's/.*"test\/precision_at_1":\([0-9.]*\),.*/\1/p' numbered/metrics.jsonl | tail -n 1)" = \
     "$(sed -n 's/^  "precision_at_1": \([0-9.]*\),/\1/p' out)" ] || fail "as in training: $(cat out)"
+# Few-shot evaluation has no examples of them either.
+status 0 smoe eval numbered --no-progress eval.fewshot.shots=[1] >/dev/null 2>err
+grep -q '^eval.fewshot: test has 10 images of 2 classes of which train has none, ' err || fail "$(cat err)"
