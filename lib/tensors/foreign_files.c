@@ -138,14 +138,20 @@ static int npy_read(foreign *f, const member *m, smoe_err *err) {
     piece p = {.ndim = h.ndim, .data = m->bytes + h.from};
     for (size_t i = 0; !wrong && i < SMOE_COUNT(types); i++)
         if (!strcmp(h.dtype, types[i].descr)) p.type = types[i].word;
-    if (p.type) p.bytes = smoe_type_bytes(p.type);
-    if (!wrong && !p.type) wrong = SMOE_NPY_TYPE;
     if (wrong) return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", wrong);
+    snprintf(p.name, sizeof p.name, "%.*s", (int)(strlen(m->name) - 4), m->name);
+    if (!p.type) { /* as the state of random numbers beside a model */
+        p.type = "";
+        p.ndim = 0;
+        p.why = "the type of its elements is not read; in Python, save array.astype('<f4') "
+                "instead, or leave it out";
+        return smoe_foreign_add(f, &p, err);
+    }
+    p.bytes = smoe_type_bytes(p.type);
     size_t left = m->size - h.from;
     memcpy(p.dim, h.dim, sizeof p.dim);
     if (!set_strides(&p, h.fortran, &count) || count > left / p.bytes || count * p.bytes != left)
         return smoe_fail(err, SMOE_DATA, "%zu bytes of elements do not fit its shape", left);
-    snprintf(p.name, sizeof p.name, "%.*s", (int)(strlen(m->name) - 4), m->name);
     return smoe_foreign_add(f, &p, err);
 }
 

@@ -406,6 +406,7 @@ int smoe_foreign_place_of(place *chosen, smoe_foreign_file *f, const char *weigh
 bool smoe_foreign_place_other(const place *at, const smoe_foreign_file *f, const piece *p) {
     if (strcmp(p->where, at->where) != 0) return true;
     if (!strncmp(p->name, at->prefix, strlen(at->prefix))) return false;
+    if (p->why) return true;
     for (size_t i = 0; i < f->models; i++) {
         const place *other = &f->model[i];
         if (!strcmp(other->where, at->where) && !same(other, at) && *other->prefix &&

@@ -114,8 +114,7 @@ const char *smoe_npy_header_read(smoe_npy_header *h, const char *bytes, size_t s
     text[length] = '\0';
     const char *type = npy_value_of(text, "'descr':"),
                *order = npy_value_of(text, "'fortran_order':");
-    if (!type || type[0] != '\'' || strcspn(type + 1, "'") != 3) return SMOE_NPY_TYPE;
-    memcpy(h->dtype, type + 1, 3);
+    if (type && *type == '\'' && strcspn(type + 1, "'") == 3) memcpy(h->dtype, type + 1, 3);
     if (!order || (strncmp(order, "False", 5) && strncmp(order, "True", 4)) ||
         !read_shape(npy_value_of(text, "'shape':"), h))
         return "its shape";

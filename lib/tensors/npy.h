@@ -15,11 +15,9 @@ void *smoe_npy_make(size_t *size, const char *dtype, const void *data, int ndim,
 
 /* What comes before the elements of a .npy file in memory, of any type and order. Returns what is
  * wrong with it, "its shape"; NULL: nothing. */
-#define SMOE_NPY_TYPE \
-    "the type of its elements; in Python, save array.astype('<f4') instead, or leave it out"
 enum { SMOE_NPY_DIMS = 8 };
 typedef struct smoe_npy_header {
-    char dtype[4];
+    char dtype[4]; /* "": a type whose name is longer, or shorter */
     bool fortran;
     int ndim;
     size_t dim[SMOE_NPY_DIMS];
