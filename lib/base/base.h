@@ -35,6 +35,14 @@ enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 /* The number of elements of an array. */
 #define SMOE_COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* Exchanges two values of one type; each is written twice. */
+#define SMOE_SWAP(a, b)              \
+    do {                             \
+        __typeof__(a) swapped = (a); \
+        (a) = (b);                   \
+        (b) = swapped;               \
+    } while (0)
+
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* A local that is freed where its scope ends, with its value there: memory, or what a function

@@ -90,9 +90,7 @@ int smoe_params_allocate_average(smoe_params *params, smoe_err *err) {
 }
 
 void smoe_params_exchange_average(smoe_params *params) {
-    real *weights = params->w;
-    params->w = params->average;
-    params->average = weights;
+    SMOE_SWAP(params->w, params->average);
 }
 
 /* out [end - first] = values `first` to `end` of the streams of a parameter. */

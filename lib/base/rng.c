@@ -157,9 +157,7 @@ void smoe_rng_permutation(smoe_rng *rng, uint32_t *order, size_t n) {
     for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
     for (size_t i = n; i > 1; i--) {
         size_t j = smoe_rng_below(rng, i);
-        uint32_t t = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = t;
+        SMOE_SWAP(order[i - 1], order[j]);
     }
 }
 

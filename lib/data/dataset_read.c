@@ -203,9 +203,7 @@ void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *orde
             order[filled++] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) { /* the buffer is order[i .. i + buffer) */
         size_t j = i + smoe_rng_below(rng, buffer < n - i ? buffer : n - i);
-        uint32_t drawn = order[j];
-        order[j] = order[i];
-        order[i] = drawn;
+        SMOE_SWAP(order[i], order[j]);
     }
 }
 

@@ -134,9 +134,7 @@ static void facts_draw_cells(uint16_t *cell, size_t count, size_t cells, smoe_rn
     for (size_t k = 0; k < cells; k++) cell[k] = (uint16_t)k;
     for (size_t k = 0; k < count; k++) {
         size_t other = k + smoe_rng_below(rng, cells - k);
-        uint16_t swapped = cell[k];
-        cell[k] = cell[other];
-        cell[other] = swapped;
+        SMOE_SWAP(cell[k], cell[other]);
     }
 }
 

@@ -26,9 +26,7 @@ void smoe_stats_best(size_t *order, size_t best, const double *value, size_t n) 
             double a = value[order[i]], b = value[order[top]];
             if (a > b || (a == b && order[i] < order[top])) top = i;
         }
-        size_t first = order[top];
-        order[top] = order[k];
-        order[k] = first;
+        SMOE_SWAP(order[top], order[k]);
     }
 }
 

@@ -49,9 +49,7 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
 static void permute(real *z, size_t E, smoe_rng *rng) {
     for (size_t e = E; e > 1; e--) {
         size_t other = smoe_rng_below(rng, e);
-        real t = z[e - 1];
-        z[e - 1] = z[other];
-        z[other] = t;
+        SMOE_SWAP(z[e - 1], z[other]);
     }
 }
 
@@ -260,21 +258,18 @@ static bool before(smoe_ranked x, smoe_ranked y) {
     return smoe_ranked_compare(&x, &y) < 0;
 }
 
-static void swap(smoe_ranked *x, smoe_ranked *y) {
-    smoe_ranked t = *x;
-    *x = *y;
-    *y = t;
-}
-
 void smoe_ranked_select(smoe_ranked *list, size_t n, size_t k) {
     size_t low = 0, high = n; /* the k-th best lies in [low, high) */
     while (k > low && k < high && high - low > 1) {
-        swap(&list[low + (high - low) / 2], &list[high - 1]);
+        SMOE_SWAP(list[low + (high - low) / 2], list[high - 1]);
         smoe_ranked pivot = list[high - 1];
         size_t end = low;
-        for (size_t i = low; i + 1 < high; i++)
-            if (before(list[i], pivot)) swap(&list[i], &list[end++]);
-        swap(&list[end], &list[high - 1]);
+        for (size_t i = low; i + 1 < high; i++) {
+            if (!before(list[i], pivot)) continue;
+            SMOE_SWAP(list[i], list[end]);
+            end++;
+        }
+        SMOE_SWAP(list[end], list[high - 1]);
         if (end == k) return;
         if (end < k)
             low = end + 1;

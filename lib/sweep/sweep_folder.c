@@ -124,9 +124,7 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         changed = true;
     }
     if (changed && smoe_manifest_write(&old, dir, err)) return -1;
-    const smoe_sweep given = *sweep;
-    *sweep = old;
-    old = given;
+    SMOE_SWAP(*sweep, old);
     return 0;
 }
 

@@ -43,13 +43,10 @@ void smoe_grad_accum_add(smoe_grad_accum *pieces, smoe_params *params, size_t i)
     size_t level = 0;
     for (; i >> level & 1; level++) add_gradients(params, pieces->slab[level], pieces->size);
     if (level == pieces->levels) return;
-    if (pieces->size == params->trained) {
-        real *waiting = params->g;
-        params->g = pieces->slab[level];
-        pieces->slab[level] = waiting;
-    } else {
+    if (pieces->size == params->trained)
+        SMOE_SWAP(params->g, pieces->slab[level]);
+    else
         memcpy(pieces->slab[level], params->g, pieces->size * sizeof(real));
-    }
     smoe_grad_accum_clear(params);
 }
 
