@@ -188,10 +188,9 @@ static int add_tensor(void *user, const piece *t, smoe_err *err) {
     const pth *x = user;
     if (t->why) return smoe_foreign_add(x->f, t, err); /* it matters only in the model */
     const member *m = member_of(x, "data/", t->storage);
-    char shown[NAME];
     if (!m)
         return smoe_fail(err, SMOE_DATA, "tensor %s: its elements, data/%.40s, are not in the file",
-                         smoe_text_shown(t->name, shown, sizeof shown), t->storage);
+                         t->name, t->storage);
     size_t last = t->offset, count = 1, there = m->size / t->bytes;
     bool beyond = false;
     for (int i = 0; i < t->ndim; i++) {
@@ -203,7 +202,7 @@ static int add_tensor(void *user, const piece *t, smoe_err *err) {
     }
     if (beyond || (count && last >= there))
         return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
-                         smoe_text_shown(t->name, shown, sizeof shown), there);
+                         t->name, there);
     piece p = *t;
     p.data = m->bytes + (count ? t->offset * t->bytes : 0);
     return smoe_foreign_add(x->f, &p, err);

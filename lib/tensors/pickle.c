@@ -209,7 +209,6 @@ static int push_long(machine *m) {
 
 /* "module name": a function or class, or the type of a storage. */
 static int push_named(machine *m, const char *name) {
-    char shown[SMOE_PICKLE_TEXT];
     char module[SMOE_PICKLE_TEXT];
     snprintf(module, sizeof module, "%.*s", (int)strcspn(name, " "), name);
     bool builtin = !strcmp(module, "builtins") || !strcmp(module, "__builtin__");
@@ -218,7 +217,7 @@ static int push_named(machine *m, const char *name) {
         return fail(m,
                     "%s could run a program, and does not belong in a file of weights; nothing was "
                     "executed",
-                    smoe_text_shown(name, shown, sizeof shown));
+                    name);
     for (size_t i = 0; i < SMOE_COUNT(types) && !strncmp(name, "torch ", 6); i++)
         if (!strcmp(name + 6, types[i].name))
             return push(m, (value){.kind = TYPE, .number = (int64_t)i});

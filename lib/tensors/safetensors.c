@@ -70,15 +70,6 @@ const char *smoe_dtype_name(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].name : "";
 }
 
-/* A name from a file, shortened for one line of a message. */
-typedef struct shown {
-    char text[128];
-} shown;
-
-static const char *safetensors_show(shown *buf, const char *name) {
-    return smoe_text_shown(name, buf->text, sizeof buf->text);
-}
-
 /* The shape of an entry into t. */
 static int shape_read(smoe_tensor *t, const json_t *shape, smoe_err *err) {
     size_t n = json_array_size(shape);
@@ -131,15 +122,13 @@ static int span_read(span *s, const json_t *offsets, unsigned bits, size_t data_
 /* One entry of the header. */
 static int entry_read(span *s, const char *key, const json_t *value, size_t data_size,
                       smoe_err *err) {
-    shown word;
     s->tensor.name = key;
     if (!smoe_text_printable(key))
         return smoe_fail(err, SMOE_DATA, "unprintable characters in the name");
     const char *type = json_string_value(json_object_get(value, "dtype"));
     if (!type) return smoe_fail(err, SMOE_DATA, "no \"dtype\"");
     size_t i = type_of(type);
-    if (i == TYPES)
-        return smoe_fail(err, SMOE_DATA, "unknown dtype %s", safetensors_show(&word, type));
+    if (i == TYPES) return smoe_fail(err, SMOE_DATA, "unknown dtype %.120s", type);
     s->tensor.dtype = dtype_of(i);
     s->tensor.type = types[i].name;
     if (shape_read(&s->tensor, json_object_get(value, "shape"), err)) return -1;
@@ -152,10 +141,9 @@ static void metadata_check(const json_t *metadata, const char *path, smoe_err *e
     if (!json_is_object(metadata))
         smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, SMOE_SAFETENSORS_METADATA);
     json_object_foreach((json_t *)metadata, key, value) {
-        shown name;
         if (!json_is_string(value))
-            smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path,
-                           SMOE_SAFETENSORS_METADATA, safetensors_show(&name, key));
+            smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %.120s is not a string", path,
+                           SMOE_SAFETENSORS_METADATA, key);
     }
 }
 
@@ -170,18 +158,18 @@ static int span_compare(const void *a, const void *b) {
 /* The sorted spans must tile [0, data_size). */
 static int tiling_check(const span *spans, size_t count, size_t data_size, const char *path,
                         smoe_err *err) {
-    shown name, before;
     size_t end = 0;
     for (size_t i = 0; i < count; i++) {
         const span *s = &spans[i];
         if (s->begin > end)
             return smoe_fail(err, SMOE_DATA,
-                             "%s: a hole: no tensor owns data bytes [%zu, %zu], before tensor %s",
-                             path, end, s->begin, safetensors_show(&name, s->tensor.name));
+                             "%s: a hole: no tensor owns data bytes [%zu, %zu], before tensor "
+                             "%.120s",
+                             path, end, s->begin, s->tensor.name);
         if (s->begin < end)
-            return smoe_fail(err, SMOE_DATA, "%s: tensor %s at [%zu, %zu] overlaps tensor %s", path,
-                             safetensors_show(&name, s->tensor.name), s->begin, s->end,
-                             safetensors_show(&before, spans[i - 1].tensor.name));
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: tensor %.120s at [%zu, %zu] overlaps tensor %.120s", path,
+                             s->tensor.name, s->begin, s->end, spans[i - 1].tensor.name);
         end = s->end;
     }
     if (end == data_size) return 0;
@@ -198,13 +186,11 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
     const char *key;
     json_t *value;
     smoe_err found = {0}, why;
-    shown name;
     json_object_foreach(file->header, key, value) {
         if (!strcmp(key, SMOE_SAFETENSORS_METADATA))
             metadata_check(value, file->path, &found);
         else if (entry_read(&spans[count++], key, value, data_size, &why))
-            smoe_fail_more(&found, SMOE_DATA, "%s: tensor %s: %s", file->path,
-                           safetensors_show(&name, key), why.text);
+            smoe_fail_more(&found, SMOE_DATA, "%s: tensor %.120s: %s", file->path, key, why.text);
     }
     if (smoe_fail_found(err, &found)) return -1;
     qsort(spans, count, sizeof *spans, span_compare);
@@ -251,11 +237,10 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     file->bytes = bytes;
     file->size = size;
     json_error_t bad;
-    shown text;
     file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
     if (!file->header)
         return smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
-                         SMOE_SAFETENSORS_LENGTH + bad.position, safetensors_show(&text, bad.text));
+                         SMOE_SAFETENSORS_LENGTH + bad.position, bad.text);
     if (header_read(file, header + length, size - SMOE_SAFETENSORS_LENGTH - length, err)) return -1;
     *result = file;
     file = NULL; /* it is the caller's */
@@ -283,7 +268,6 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
                           smoe_arena *arena, const char *note, smoe_err *err) {
     const smoe_tensor *tensors = content->tensor;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = smoe_alloc(1, sizeof *file);
-    shown name;
     file->path = smoe_alloc_text(path);
     file->note = smoe_alloc_text(note);
     file->arena = *arena;
@@ -296,15 +280,15 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
         smoe_tensor *t = &file->tensor[file->count++];
         size_t type = type_of(tensors[i].type);
         *t = tensors[i];
-        t->name = smoe_alloc_in(&file->names, strlen(t->name) + 1, 1);
-        strcpy((char *)t->name, tensors[i].name);
+        t->name = smoe_alloc_text_in(&file->names, t->name);
         t->dtype = dtype_of(type);
         t->type = types[type].name;
         t->size = 1;
         for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k];
         if (!smoe_text_printable(t->name))
-            return smoe_fail(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
-                             path, safetensors_show(&name, t->name));
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: tensor %.120s: unprintable characters in the name", path,
+                             t->name);
     }
     *result = file;
     file = NULL; /* it is the caller's */
@@ -353,7 +337,6 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     if (!want) want = "absent";
     const char *at = smoe_safetensors_digits(file->bytes, file->size);
     char have[SMOE_DIGEST_DIGITS + 1] = "";
-    shown text;
     const char *named = smoe_safetensors_metadata(file, SMOE_SAFETENSORS_HAS);
     if (at && named && !strcmp(named, SMOE_SAFETENSORS_DIGEST) &&
         strlen(want) == SMOE_DIGEST_DIGITS && !memcmp(at, want, SMOE_DIGEST_DIGITS))
@@ -361,10 +344,10 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     if (!strcmp(have, want)) return 0;
     return smoe_fail(
         err, SMOE_DATA,
-        "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
+        "%s: changed since it was written: its digest is %s, %s in its metadata says %.120s; "
         "damaged, or changed by another program, which should have removed %s and %s",
-        file->path, *have ? have : "not where smoe puts it", SMOE_SAFETENSORS_DIGEST,
-        safetensors_show(&text, want), SMOE_SAFETENSORS_DIGEST, SMOE_SAFETENSORS_HAS);
+        file->path, *have ? have : "not where smoe puts it", SMOE_SAFETENSORS_DIGEST, want,
+        SMOE_SAFETENSORS_DIGEST, SMOE_SAFETENSORS_HAS);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {

@@ -154,7 +154,7 @@ typedef struct reading {
 } reading;
 
 static int index_parse(reading *r, smoe_err *err) {
-    char *text = NULL, shown[128];
+    char *text = NULL;
     size_t size;
     json_error_t bad;
     if (smoe_file_read(r->path, INDEX_MOST, &text, &size, err)) return -1;
@@ -162,7 +162,7 @@ static int index_parse(reading *r, smoe_err *err) {
     free(text);
     if (!r->json)
         return smoe_fail(err, SMOE_DATA, "%s:%d:%d: not an index of shards: %s", r->path, bad.line,
-                         bad.column, smoe_text_shown(bad.text, shown, sizeof shown));
+                         bad.column, bad.text);
     r->map = json_object_get(r->json, "weight_map");
     if (!json_is_object(r->map) || !json_object_size(r->map))
         return smoe_fail(err, SMOE_DATA, "%s: not an index of shards: it has no \"weight_map\"",
@@ -173,19 +173,18 @@ static int index_parse(reading *r, smoe_err *err) {
 /* The shard of that file name, in which the index says that the tensor is. It is opened on first
  * use; NULL with err. */
 static smoe_safetensors *shard_of(reading *r, const char *tensor, const char *name, smoe_err *err) {
-    char shown[128];
     for (size_t i = r->shards; i-- > 0;)
         if (!strcmp(r->name[i], name)) return r->shard[i];
     if (strchr(name, '/') || !(smoe_text_ends(name, ENDING) || smoe_text_ends(name, ".bin"))) {
         smoe_fail(err, SMOE_DATA,
-                  "%s: %s is not the name of a safetensors or .bin file in the same folder",
-                  r->path, smoe_text_shown(name, shown, sizeof shown));
+                  "%s: %.120s is not the name of a safetensors or .bin file in the same folder",
+                  r->path, name);
         return NULL;
     }
     SMOE_FREED char *path = smoe_file_beside(r->path, name);
     if (access(path, F_OK)) {
-        smoe_fail(err, SMOE_DATA, "%s: tensor %s: its file %s is not there", r->path,
-                  smoe_text_shown(tensor, shown, sizeof shown), path);
+        smoe_fail(err, SMOE_DATA, "%s: tensor %.120s: its file %s is not there", r->path, tensor,
+                  path);
         return NULL;
     }
     r->shard = smoe_alloc_next(r->shard, r->shards, sizeof *r->shard);
@@ -214,7 +213,6 @@ static int same_metadata(const reading *r, smoe_err *err) {
 
 /* Every tensor of the index is in its file, and every tensor of the files in the index. */
 static int check_tensors(reading *r, smoe_err *err) {
-    char shown[128];
     const char *tensor;
     json_t *value;
     size_t there = 0;
@@ -222,14 +220,14 @@ static int check_tensors(reading *r, smoe_err *err) {
     json_object_foreach(r->map, tensor, value) {
         const char *name = json_string_value(value);
         if (!name)
-            return smoe_fail(err, SMOE_DATA, "%s: tensor %s: the name of a file was expected",
-                             r->path, smoe_text_shown(tensor, shown, sizeof shown));
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %.120s: the name of a file was expected",
+                             r->path, tensor);
         const smoe_safetensors *shard = shard_of(r, tensor, name, err);
         if (!shard) return -1;
         const smoe_tensor *t = smoe_safetensors_find(shard, tensor);
         if (!t)
-            return smoe_fail(err, SMOE_DATA, "%s: tensor %s is not in %s", r->path,
-                             smoe_text_shown(tensor, shown, sizeof shown), name);
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %.120s is not in %s", r->path, tensor,
+                             name);
         bytes += t->size * smoe_type_bytes(t->type); /* also of types that hold no weights */
     }
     for (size_t s = 0; s < r->shards; s++) there += smoe_safetensors_count(r->shard[s]);
