@@ -63,10 +63,7 @@ static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) 
                               .format = "FLOP", .where = where},
                              {"flops_train", .number = l->flops_train, .heading = "training",
                               .format = "FLOP", .where = where});
-            if (k < i + n)
-                smoe_frame_end(frame);
-            else
-                smoe_frame_end_hidden(frame);
+            smoe_frame_end_shown(frame, k < i + n);
         }
     }
 }

@@ -234,10 +234,7 @@ static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
             bool there = c < smoe_dataset_classes(s->set);
             smoe_cell_number(frame, s->name, there ? (double)s->count[c] : 0);
         }
-        if (all || c < SHOWN)
-            smoe_frame_end(frame);
-        else
-            smoe_frame_end_hidden(frame);
+        smoe_frame_end_shown(frame, all || c < SHOWN);
     }
 }
 

@@ -93,8 +93,8 @@ void smoe_frame_end(smoe_frame *frame) {
     if (!frame->failed) frame->rows++;
 }
 
-void smoe_frame_end_hidden(smoe_frame *frame) {
-    SMOE_APPEND(frame->hide, frame->hidden) = frame->rows;
+void smoe_frame_end_shown(smoe_frame *frame, bool shown) {
+    if (!shown) SMOE_APPEND(frame->hide, frame->hidden) = frame->rows;
     smoe_frame_end(frame);
 }
 

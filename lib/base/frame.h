@@ -87,11 +87,11 @@ void smoe_frame_add(smoe_frame *frame, const smoe_column *cell, size_t cells);
 #define smoe_cell_number(frame, label, ...) smoe_frame_cells(frame, {label, .number = __VA_ARGS__})
 #define smoe_cell_text(frame, label, ...) \
     smoe_frame_cells(frame, {label, SMOE_TEXT_OF(__VA_ARGS__)})
-/* The row is complete. The same after its last cells, or all of them. And one that is not on the
- * screen. */
+/* The row is complete. The same after its last cells, or all of them. And one that may not be on
+ * the screen. */
 void smoe_frame_end(smoe_frame *frame);
 #define smoe_frame_put(frame, ...) (smoe_frame_cells(frame, __VA_ARGS__), smoe_frame_end(frame))
-void smoe_frame_end_hidden(smoe_frame *frame);
+void smoe_frame_end_shown(smoe_frame *frame, bool shown);
 
 /* SMOE_RUNTIME where the frame has failed, saying why. */
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;

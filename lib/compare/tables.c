@@ -128,10 +128,8 @@ static smoe_frame *open_table(smoe_result *result, const char *prefix, const cha
 /* The row of a metric is complete. */
 static void end_row(smoe_frame *frame, const smoe_measures *m, size_t metric, size_t first,
                     size_t most) {
-    if (m->groups <= most || metric == first || smoe_outcomes_column(m->metric[metric]) >= 0)
-        smoe_frame_end(frame);
-    else
-        smoe_frame_end_hidden(frame);
+    bool outcome = smoe_outcomes_column(m->metric[metric]) >= 0;
+    smoe_frame_end_shown(frame, m->groups <= most || metric == first || outcome);
 }
 
 static void set_title(smoe_frame *frame, const char *title, const char *of, bool planned) {

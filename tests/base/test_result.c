@@ -43,7 +43,7 @@ static void fill(smoe_result *result) {
     add_run(frame, "b, c", NULL, NAN, 1);
     smoe_frame_end(frame);
     add_run(frame, "d", "x", 1, 1);
-    smoe_frame_end_hidden(frame);
+    smoe_frame_end_shown(frame, false);
     (void)smoe_result_table(result, "none", "none");
     for (int i = 0; i < 2; i++) {
         smoe_result *part = smoe_result_part(result, i ? NULL : "parts");
