@@ -7,8 +7,7 @@
 #include "spec/tasks.h"
 #include "train/evaluate.h"
 
-enum { SPLITS = 3, SIDE = 64, SMALL = 32, SHOWN = 20, LISTED = 5 };
-static const char *const data_split_name[SPLITS] = {"train", "test", "val"};
+enum { SIDE = 64, SMALL = 32, SHOWN = 20, LISTED = 5 };
 
 typedef smoe_surveyed split;
 
@@ -23,11 +22,11 @@ typedef struct near_pairs {
 
 typedef struct data_job {
     smoe_spec spec;
-    split split[SPLITS];
-    size_t splits;        /* that are there */
-    smoe_err why[SPLITS]; /* of those that are not */
+    split split[SMOE_SPLITS];
+    size_t splits;             /* that are there */
+    smoe_err why[SMOE_SPLITS]; /* of those that are not */
     const char *path;
-    near_pairs near[SPLITS * (SPLITS + 1)];
+    near_pairs near[SMOE_SPLITS * (SMOE_SPLITS + 1)];
     size_t nears;
     size_t left_out;
 } data_job;
@@ -98,10 +97,10 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
 }
 
 static int look_at_splits(data_job *job, smoe_scan *scan, smoe_err *err) {
-    for (size_t k = 0; k < SPLITS; k++) {
+    for (size_t k = 0; k < SMOE_SPLITS; k++) {
         split *s = &job->split[job->splits];
-        *s = (split){.name = data_split_name[k]};
-        if (smoe_survey_open(&s->set, &job->spec, data_split_name[k], scan, &job->why[k])) {
+        *s = (split){.name = smoe_split_name[k]};
+        if (smoe_survey_open(&s->set, &job->spec, smoe_split_name[k], scan, &job->why[k])) {
             if (job->why[k].code != SMOE_DATA) return *err = job->why[k], -1;
             continue;
         }
@@ -197,7 +196,7 @@ static int data_print_list(FILE *out, const void *context, smoe_err *err) {
 }
 
 static void data_job_free(data_job *job) {
-    for (size_t k = 0; k < SPLITS; k++) {
+    for (size_t k = 0; k < SMOE_SPLITS; k++) {
         smoe_dataset_free(job->split[k].set);
         smoe_survey_free(&job->split[k].survey);
         free(job->split[k].count);
@@ -482,9 +481,9 @@ static int check_skipped(const data_job *job, smoe_err *err) {
 
 static int verdict(const data_job *job, smoe_err *err) {
     bool evaluates = job->spec.train.eval_every > 0;
-    for (size_t k = 0; k < SPLITS; k++) /* the splits that training opens */
+    for (size_t k = 0; k < SMOE_SPLITS; k++) /* the splits that training opens */
         if (job->why[k].code &&
-            (!k || (evaluates && !strcmp(data_split_name[k], job->spec.eval.split))))
+            (!k || (evaluates && !strcmp(smoe_split_name[k], job->spec.eval.split))))
             return *err = job->why[k], -1;
     for (size_t k = 1; k < job->splits; k++)
         if (evaluates && !strcmp(job->split[k].name, job->spec.eval.split) &&

@@ -7,14 +7,17 @@
 #include "data/image.h"
 #include "spec/spec.h"
 
+enum { SMOE_SPLITS = 3 };
+extern const char *const smoe_split_name[SMOE_SPLITS]; /* train, test, val */
+
 /* One split of a data set, opened and checked. Read-only after opening: any number of threads. */
 typedef struct smoe_dataset smoe_dataset;
 
 /*
- * Opens a split ("train", "test", "val") of the data of a spec. For archives and folders the index
- * is read and every member that can be checked without decoding is; bad data fails with SMOE_DATA
- * naming file, member and offset. Small sets are decoded at once and kept (data.cache_mb), so that
- * corrupt images are found before training starts; of larger ones each header is checked.
+ * Opens a split of the data of a spec. For archives and folders the index is read and every member
+ * that can be checked without decoding is; bad data fails with SMOE_DATA naming file, member and
+ * offset. Small sets are decoded at once and kept (data.cache_mb), so that corrupt images are found
+ * before training starts; of larger ones each header is checked.
  * The scan (data/scan.h) is told how far it is; SMOE_STOPPED after a request to stop.
  */
 int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,

@@ -6,6 +6,8 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
+const char *const smoe_split_name[] = {"train", "test", "val"};
+
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,
 #include "spec/sources.def"
@@ -128,18 +130,16 @@ int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *spl
  * table of labels. This is checked when training images are opened, because a run may be evaluated
  * on other data; but not with data.on_error skip, which would decode all splits. */
 static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
-    static const char *const splits[] = {"train", "test", "val"};
     const char *name = smoe_dataset_unseen(set, NULL);
     char own[SMOE_IMAGE_NAME];
     smoe_spec all = *spec;
-    if (!name || strcmp(set->split, "train") != 0 || spec->data.on_error == SMOE_ON_ERROR_SKIP)
-        return 0;
+    if (!name || !set->train || spec->data.on_error == SMOE_ON_ERROR_SKIP) return 0;
     all.data.exclude = NULL;
     all.data.limit = all.data.train_limit = 0;
-    for (size_t k = 0; k < SMOE_COUNT(splits) && name; k++) {
+    for (size_t k = 0; k < SMOE_SPLITS && name; k++) {
         SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *other = NULL;
         smoe_err why = {0};
-        if (!smoe_dataset_list(&other, &all, splits[k], set->scan, &why))
+        if (!smoe_dataset_list(&other, &all, smoe_split_name[k], set->scan, &why))
             name = smoe_dataset_unseen(set, other);
         if (why.code == SMOE_STOPPED) return smoe_scan_asked(set->scan, err);
     }
@@ -169,17 +169,17 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->size = spec->data.image_size;
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
-    set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    snprintf(set->split, sizeof set->split, "%s", split);
+    set->train = !strcmp(split, "train");
+    set->native = set->train && spec->data.augment.crop == SMOE_CROP_INCEPTION;
     set->tolerant = purpose == SMOE_OPEN_SURVEY;
     set->listed = purpose == SMOE_OPEN_LIST && spec->data.on_error != SMOE_ON_ERROR_SKIP;
     set->data = spec->data;
-    bool train = !strcmp(split, "train");
-    set->seed = train ? spec->seed : spec->data.seed;
-    if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
-    snprintf(set->split, sizeof set->split, "%s", split);
+    set->seed = set->train ? spec->seed : spec->data.seed;
+    if (set->train && set->data.train_limit) set->data.limit = set->data.train_limit;
     set->scan = scan;
     smoe_scan_begin(scan);
-    int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
+    int bad = set->type->open(set, spec, err) || smoe_dataset_exclude(set, spec, err) ||
               check_excluded(set, spec, err) || settle_classes(set, spec, err);
     if (!bad) remark_on_several(set, spec->train.loss);
     if (!bad) remark_on_zeroshot(set, spec);

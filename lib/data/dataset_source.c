@@ -79,14 +79,13 @@ int smoe_dataset_refuse(smoe_dataset *set, const smoe_err *why, smoe_err *err) {
 
 void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested) {
     size_t limit = set->data.limit, test_size = set->data.test_size;
-    bool train = !strcmp(set->split, "train");
-    size_t all = train ? SIZE_MAX : test_size ? test_size : tested;
-    set->endless = train && !limit;
+    size_t all = set->train ? SIZE_MAX : test_size ? test_size : tested;
+    set->endless = set->train && !limit;
     set->images = set->endless ? nominal : limit && limit < all ? limit : all;
 }
 
 uint32_t smoe_dataset_stream(const smoe_dataset *set) {
-    return !strcmp(set->split, "train") ? 1 : !strcmp(set->split, "test") ? 2 : 3;
+    return set->train ? 1 : !strcmp(set->split, "test") ? 2 : 3;
 }
 
 void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {

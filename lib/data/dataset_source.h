@@ -9,8 +9,8 @@
 #include "data/image.h"
 
 typedef struct smoe_source_type {
-    /* Fills the set: path, images, names, label, store ... `split` is train, test or val. */
-    int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
+    /* Fills the set: path, images, names, label, store ... */
+    int (*open)(smoe_dataset *set, const smoe_spec *spec, smoe_err *err);
 
     /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is a
      * scratch image of the caller, so that several threads can call this at the same time. Where
@@ -56,7 +56,8 @@ struct smoe_dataset {
     smoe_scan *scan;       /* while the set is opened, or NULL */
     smoe_datasets *keeper; /* where the set goes when it is freed; NULL: it is closed */
     char *opened_for;      /* what is read, if there is a keeper; else NULL */
-    char split[8];         /* as asked for */
+    char split[8];         /* as asked for, one of smoe_split_name */
+    bool train;            /* it is train */
     char *path;            /* resolved; NULL for generated data */
     size_t size, channels; /* data.image_size, data.channels */
     smoe_data_spec data;   /* for what is generated; its path is not used */

@@ -96,7 +96,7 @@ static int apply_table(listing *l, smoe_err *err) {
 
 /* The folder of a split, or what it would be called. */
 static const char *folder_of(const listing *l, size_t split) {
-    return l->spelled[split] ? l->spelled[split] : smoe_folder_split[split];
+    return l->spelled[split] ? l->spelled[split] : smoe_split_name[split];
 }
 
 /* The folder of a split may only be written with capital letters. */
@@ -152,8 +152,8 @@ static int no_images(const listing *l, smoe_err *err) {
         if (l->spelled[k]) smoe_text_list(there, sizeof there, "%s/", l->spelled[k]);
     if (!l->classes && !l->folder->labels) return no_layout(l, err);
     smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s; it has %s", l->set->path,
-              smoe_folder_split[l->wanted], either ? " or " : "",
-              either ? smoe_folder_split[l->instead] : "", either ? "/" : "",
+              smoe_split_name[l->wanted], either ? " or " : "",
+              either ? smoe_split_name[l->instead] : "", either ? "/" : "",
               *there ? there : "no folders of splits");
     rename_capital(l, err);
     if (l->folder->labels && l->found[LOOSE])
@@ -166,7 +166,7 @@ static int no_images(const listing *l, smoe_err *err) {
     else if (l->wanted != TRAIN && (l->spelled[TRAIN] || l->found[TRAIN]))
         smoe_fail_more(err, SMOE_DATA,
                        "data.holdout=0.1 holds out a tenth of train as the split %s",
-                       smoe_folder_split[l->wanted]);
+                       smoe_split_name[l->wanted]);
     return -1;
 }
 
@@ -454,8 +454,8 @@ static void folder_give_labels(smoe_dataset *set, const folder *f) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    listing l = {.set = set, .folder = set->store, .wanted = smoe_folder_split_named(split)};
+int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
+    listing l = {.set = set, .folder = set->store, .wanted = smoe_folder_split_named(set->split)};
     l.instead = l.wanted == TEST ? VAL : SPLITS;
     l.evaluated = spec->eval.split ? smoe_folder_split_named(spec->eval.split) : TEST;
     int status =

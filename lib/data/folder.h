@@ -35,14 +35,12 @@ typedef struct smoe_folder {
 
 /* Lists the images of the split in set->store, which has kind and labels, by data.holdout and
  * data.limit, and gives the set its classes and labels. */
-int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split,
-                     smoe_err *err) SMOE_MUST_CHECK;
+int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- while the list is made ----------------------------------------------------------------- */
 
 /* The splits; then images outside the splits' folders, and images that are not used. */
-enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
-extern const char *const smoe_folder_split[SPLITS]; /* their names */
+enum { TRAIN, TEST, VAL, SPLITS = SMOE_SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
 
 size_t smoe_folder_split_named(const char *name); /* SPLITS: none */
 

@@ -39,8 +39,6 @@ int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-const char *const smoe_folder_split[] = {"train", "test", "val"};
-
 /* The length of a name without the ending of a tar, which is a folder here. */
 static size_t stem_of(const char *name, size_t length) {
     return length > 4 && !memcmp(name + length - 4, ".tar", 4) ? length - 4 : length;
@@ -165,7 +163,7 @@ static int check_place(listing *l, const smoe_member *member, const parts *p, sm
         if (!*spelled) *spelled = p->spelled;
         if (*spelled == p->spelled) return 0;
         smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/",
-                  smoe_folder_split[p->split], *spelled);
+                  smoe_split_name[p->split], *spelled);
     }
     return smoe_folder_prefix(l->set, member->name, err);
 }

@@ -179,23 +179,22 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
     return 0;
 }
 
-static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+static int cifar_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     const layout *a = &layouts[spec->data.source];
-    bool train = !strcmp(split, "train");
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     size_t records = 0;
     give_names(set, a);
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
-        smoe_binaries_read(&files, set, train ? a->train_files : a->test_files, err))
+        smoe_binaries_read(&files, set, set->train ? a->train_files : a->test_files, err))
         return -1;
     if (!files.count)
         return smoe_fail(err, SMOE_DATA,
                          "%s: no %s (or .gz, or without .bin) there, for the split %s of %s",
-                         set->path, train ? a->train : a->test, split, set->name);
+                         set->path, set->train ? a->train : a->test, set->split, set->name);
     if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
         if (cifar_check_file(&files, set, &files.file[i], a, &records, err)) return -1;
-    if (train && files.count < a->parts)
+    if (set->train && files.count < a->parts)
         smoe_dataset_remark_on(set, "%s has %zu of the %zu files %s", set->path, files.count,
                                a->parts, a->train);
     return take_records(set, &files, a, records, err);

@@ -207,8 +207,8 @@ static size_t facts_label(const smoe_dataset *set, uint64_t i, real *multi) {
     return f->label[entity];
 }
 
-static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    (void)split, (void)err;
+static int facts_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
+    (void)err;
     size_t entities = spec->data.facts.entities;
     smoe_alloc_pool *pool = &set->memory;
     facts *f = set->store = smoe_alloc_in(pool, 1, sizeof *f);

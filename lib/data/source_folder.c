@@ -160,7 +160,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+static int folder_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     folder *f = set->store = smoe_alloc_in(&set->memory, 1, sizeof *f);
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
         smoe_place_kind_of(&f->kind, set->path, err))
@@ -171,7 +171,7 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
         return smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_ARRAYS);
     }
     if (smoe_labels_open(&f->labels, spec, err)) return -1;
-    if (smoe_folder_list(set, spec, split, err)) return -1;
+    if (smoe_folder_list(set, spec, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;
     if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
     if (set->listed) return 0;

@@ -57,13 +57,14 @@ typedef struct found {
     const smoe_binary *images, *labels, *other; /* other: the labels of the other split, or NULL */
 } found;
 
-static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *set, bool train,
+static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *set,
                       smoe_err *err) {
     *f = (found){0};
     for (size_t i = 0; i < files->count; i++) {
         const smoe_binary *file = &files->file[i];
-        bool of_train = !strncmp(file->base, "train", 5), images = strstr(file->base, "-images");
-        const smoe_binary **to = of_train != train ? &f->other : images ? &f->images : &f->labels;
+        bool own = set->train == !strncmp(file->base, "train", 5);
+        bool images = strstr(file->base, "-images");
+        const smoe_binary **to = !own ? &f->other : images ? &f->images : &f->labels;
         if (*to)
             return smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
                              set->path, (*to)->name, file->name);
@@ -72,7 +73,7 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
     }
     if (!f->images || !f->labels)
         return smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
-                         train ? "train" : "t10k", f->images ? "labels-idx1" : "images-idx3");
+                         set->train ? "train" : "t10k", f->images ? "labels-idx1" : "images-idx3");
     size_t images = big_endian(f->images->bytes + 4), labels = big_endian(f->labels->bytes + 4);
     if (images == labels) return 0;
     return smoe_binary_fail(files, set, f->labels, 4, err, "%zu labels, but %s has %zu images",
@@ -100,13 +101,12 @@ static int take_images(smoe_dataset *set, const found *f, smoe_err *err) {
     return 0;
 }
 
-static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    bool train = !strcmp(split, "train");
+static int idx_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     found f;
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
-        smoe_binaries_read(&files, set, train ? train_files : test_files, err) ||
-        sort_roles(&f, &files, set, train, err))
+        smoe_binaries_read(&files, set, set->train ? train_files : test_files, err) ||
+        sort_roles(&f, &files, set, err))
         return -1;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);
     smoe_dataset_name_classes(set, NULL, classes > other ? classes : other);

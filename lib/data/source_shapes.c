@@ -356,8 +356,7 @@ static void name_classes(smoe_dataset *set) {
     smoe_dataset_name_classes(set, name, count);
 }
 
-static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    (void)split;
+static int shapes_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     if (spec->data.image_size < 8)
         return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, shapes needs at least 8",
                          spec->data.image_size);

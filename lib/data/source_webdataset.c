@@ -512,7 +512,7 @@ static void mark_parts(smoe_dataset *set, const store *s) {
 
 /* If classes have names, those of train are used, so that classes have the same numbers in every
  * split. */
-static int adopt_names(store *s, const char *split, smoe_err *err) {
+static int adopt_names(store *s, smoe_err *err) {
     const char *name;
     json_t *unused;
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
@@ -521,7 +521,7 @@ static int adopt_names(store *s, const char *split, smoe_err *err) {
     json_object_foreach(s->list.names, name, unused) {
         if (!json_object_get(train.list.names, name))
             return smoe_fail(err, SMOE_DATA, "%s: %s: the class %s is not one of train",
-                             s->set->path, split, name);
+                             s->set->path, s->set->split, name);
     }
     json_object_update_missing(s->list.names, train.list.names);
     return 0;
@@ -542,8 +542,7 @@ static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
     return status;
 }
 
-static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
-                           smoe_err *err) {
+static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     store *s = set->store = smoe_alloc_in(&set->memory, 1, sizeof *s);
     s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
@@ -551,15 +550,14 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     s->label_field = smoe_spec_label_field(spec);
     s->field = smoe_alloc_text(smoe_spec_caption_field(spec));
     if (smoe_spec_path(spec, "data.path", &set->path, err) || read_table(s, spec, err) ||
-        list_shards(s, set, split, err) || read_shards(s, set->scan, err))
+        list_shards(s, set, set->split, err) || read_shards(s, set->scan, err))
         return -1;
     set->images = s->samples;
     mark_parts(set, s);
     if (!set->native && smoe_dataset_room(set, set->images, true, err)) return -1;
     if (s->skip && (smoe_dataset_exclude(set, spec, err) || smoe_dataset_sift(set, err))) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
-    if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
-        return -1;
+    if (!s->labels && s->list.names && !set->train && adopt_names(s, err)) return -1;
     classes_settle(&s->list, set);
     webdataset_give_labels(set, s);
     webdataset_limit(set);
