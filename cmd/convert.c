@@ -43,22 +43,18 @@ static int convert_report(const smoe_storage *storage, const smoe_stored *stored
 
 /* A file is what its name says. */
 static int check_ending(const char *path, const smoe_options *options, smoe_err *err) {
-    static const char *const others[] = {".pth",   ".pt",      ".bin",  ".ckpt",   ".npz",
-                                         ".npy",   ".gguf",    ".ggml", ".h5",     ".hdf5",
-                                         ".keras", ".msgpack", ".pb",   ".tflite", ".pkl"};
+    static const char others[] = ".pth .pt .bin .ckpt .npz .npy .gguf .ggml .h5 .hdf5 .keras "
+                                 ".msgpack .pb .tflite .pkl";
     const char *dot = strrchr(path, '.');
     if (options->onnx != (dot && !strcmp(dot, ".onnx")))
         return smoe_fail(err, SMOE_USAGE,
                          options->onnx ? "%s: the name of an ONNX graph must end in .onnx"
                                        : "%s: an ONNX graph is written with --onnx",
                          path);
-    for (size_t i = 0; dot && i < SMOE_COUNT(others); i++)
-        if (!strcmp(dot, others[i]))
-            return smoe_fail(
-                err, SMOE_USAGE,
-                "%s: only safetensors files are written, not %s; name it %.*s.safetensors", path,
-                dot, (int)(dot - path), path);
-    return 0;
+    if (!dot || !smoe_text_has_word(others, ' ', dot)) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: only safetensors files are written, not %s; name it %.*s.safetensors",
+                     path, dot, (int)(dot - path), path);
 }
 
 /* ---- ONNX ------------------------------------------------------------------------------------ */

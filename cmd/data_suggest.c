@@ -81,14 +81,12 @@ static int look_again(smoe_surveyed *first, smoe_spec *spec, const suggestion *s
 
 /* The keys of the data that the spec or the command line gives, besides those below. */
 static void put_given(FILE *out, const smoe_spec *spec) {
-    static const char *const own[] = {"source", "path", "image_size", "mean",
-                                      "std",    "fit",  "channels",   "holdout"};
+    static const char own[] = "source path image_size mean std fit channels holdout";
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const char *key = smoe_schema[i].key;
-        bool again = strncmp(key, "data.", 5) != 0 || strchr(key + 5, '.') ||
-                     spec->origin[i].kind < SMOE_FROM_FILE;
-        for (size_t k = 0; k < SMOE_COUNT(own) && !again; k++) again = !strcmp(key + 5, own[k]);
-        if (again) continue;
+        if (strncmp(key, "data.", 5) || strchr(key + 5, '.') ||
+            spec->origin[i].kind < SMOE_FROM_FILE || smoe_text_has_word(own, ' ', key + 5))
+            continue;
         SMOE_FREED char *value = smoe_value_yaml(spec, &smoe_schema[i]);
         fprintf(out, "  %s: %s  # as given\n", key + 5, value);
     }
