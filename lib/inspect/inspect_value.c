@@ -8,6 +8,12 @@
 #include "spec/routers.h"
 #include "train/task.h"
 
+/* A row with what an evaluation gave, after the cells that say of which model it is. */
+#define value_put(r, frame, l, eval, ...)                                                         \
+    smoe_inspect_put(r, frame, l, __VA_ARGS__,                                                    \
+                     {smoe_metric_name(SMOE_METRIC_PRECISION), .number = (eval)->precision_at_1}, \
+                     {"loss", .number = (eval)->loss})
+
 /* ---- the value of routers -------------------------------------------------------------------- */
 
 static int value_evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval,
@@ -20,13 +26,6 @@ static int value_evaluate(const smoe_inspection *r, const bool *random, smoe_eva
     return status;
 }
 
-static void value_row(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *random,
-                      const smoe_eval *eval) {
-    smoe_inspect_put(r, frame, l, {"random", .text = random},
-                     {smoe_metric_name(SMOE_METRIC_PRECISION), .number = eval->precision_at_1},
-                     {"loss", .number = eval->loss});
-}
-
 /* Rows "none", one per layer, with which the other rows of the layer are compared. */
 int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     bool up_to[SMOE_MAX_BLOCKS] = {false};
@@ -36,11 +35,11 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
         size_t block = smoe_model_moe_block(r->subject.model, l);
         bool this[SMOE_MAX_BLOCKS] = {false};
         this[block] = up_to[block] = true;
-        value_row(r, frame, l, "none", &r->eval);
+        value_put(r, frame, l, &r->eval, {"random", .text = "none"});
         if (value_evaluate(r, this, &eval, err)) return -1;
-        value_row(r, frame, l, "this", &eval);
+        value_put(r, frame, l, &eval, {"random", .text = "this"});
         if (l && value_evaluate(r, up_to, &eval, err)) return -1;
-        value_row(r, frame, l, "up to", &eval);
+        value_put(r, frame, l, &eval, {"random", .text = "up to"});
     }
     return 0;
 }
@@ -106,25 +105,19 @@ static int exchange_evaluate(const smoe_inspection *r, bool mean, size_t from, s
     return status;
 }
 
-static void exchange_put(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *experts,
-                         const char *layers, const smoe_eval *eval) {
-    smoe_inspect_put(r, frame, l, {"experts", .text = experts}, {"layers", .text = layers},
-                     {smoe_metric_name(SMOE_METRIC_PRECISION), .number = eval->precision_at_1},
-                     {"loss", .number = eval->loss});
-}
-
 /* Rows "own", one per layer, with which the other rows of the layer are compared. */
 int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     smoe_eval eval;
     if (!r->subject.exchange_experts) return 0;
     for (size_t l = 0; l < r->layers; l++) {
-        exchange_put(r, frame, l, "own", "this", &r->eval);
+        value_put(r, frame, l, &r->eval, {"experts", .text = "own"}, {"layers", .text = "this"});
         for (int mean = 1; mean >= 0; mean--) {
             const char *experts = mean ? "mean" : "neighbour";
             if (exchange_evaluate(r, mean, l, l, &eval, err)) return -1;
-            exchange_put(r, frame, l, experts, "this", &eval);
+            value_put(r, frame, l, &eval, {"experts", .text = experts}, {"layers", .text = "this"});
             if (l && exchange_evaluate(r, mean, 0, l, &eval, err)) return -1;
-            exchange_put(r, frame, l, experts, "up to", &eval);
+            value_put(r, frame, l, &eval, {"experts", .text = experts},
+                      {"layers", .text = "up to"});
         }
     }
     return 0;
