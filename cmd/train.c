@@ -160,7 +160,7 @@ typedef struct train_plan {
     size_t classes;
     smoe_model *model; /* it is not reserved */
     char *start;       /* what the model takes from that file, or NULL; */
-    char *other;       /* and why not its head */
+    char *of_head;     /* what to say of its head */
     smoe_cost cost;
     smoe_estimate estimate;
 } train_plan;
@@ -171,7 +171,7 @@ static void plan_free(train_plan *p) {
     smoe_model_free(p->model);
     smoe_cost_free(&p->cost);
     free(p->start);
-    free(p->other);
+    free(p->of_head);
     free(p->order);
 }
 
@@ -282,7 +282,7 @@ static void train_add_plan(smoe_result *plan, const train_plan *p) {
                      SMOE_S(smoe_spec_tokens(spec)), spec->data.image_size, m->patch_size,
                      p->classes, SMOE_ES(p->classes));
     smoe_fact_text(plan, "start", p->start, .heading = "start", .optional = true);
-    if (p->other) smoe_result_line(plan, NULL, "%s", p->other);
+    if (p->of_head) smoe_result_line(plan, NULL, "%s", p->of_head);
     add_moe(plan, spec);
     smoe_cmd_cost(plan, &p->cost);
     add_totals(plan, p);
@@ -309,7 +309,8 @@ static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_op
         (options->moments && smoe_moments_init_check(file, p->spec, fit_of(options), err)))
         return -1;
     p->start = smoe_init_map_text(params, file, fit_of(options));
-    if (p->other_classes) p->other = smoe_model_file_other_text(p->train, file);
+    if (p->train && !smoe_task_pairs(p->spec->train.loss))
+        p->of_head = smoe_model_file_classes_text(p->train, file, p->other_classes);
     return 0;
 }
 

@@ -296,13 +296,23 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
     return UINT32_MAX;
 }
 
+/* Whether classes are matched by name: both have names, or one has numbers as names, in the order
+ * of texts (0, 1, 10, 2), and the other one all numbers of the data. */
+static bool by_names(const smoe_dataset *set, char *const *name, size_t count) {
+    bool there = has_names(name, count), here = has_names(set->class_name, set->named);
+    bool all = there != here;
+    for (size_t k = 0; all && k < set->named; k++)
+        all = kept_number_of(set->class_name[k], name, count, k) < count;
+    return all || (there && here);
+}
+
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
                                 uint32_t **order) {
     bool same = count == set->named, each = same;
     *order = NULL;
     for (size_t k = 0; same && k < count; k++)
         same = smoe_accents_same(set->class_name[k], name[k]);
-    if (same || !has_names(name, count) || !has_names(set->class_name, set->named)) return false;
+    if (same || !by_names(set, name, count)) return false;
     uint32_t *number = smoe_alloc(set->named, sizeof *number);
     SMOE_FREED bool *taken = smoe_alloc(count, sizeof *taken);
     for (size_t k = 0; each && k < count; k++) {
@@ -317,24 +327,40 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
     return !each;
 }
 
+char *smoe_dataset_sorted_as_texts(const smoe_dataset *set) {
+    size_t at = 0;
+    for (size_t k = 0; k < set->named; k++) {
+        const char *name = set->class_name[k], *before = k ? set->class_name[k - 1] : "";
+        if (!*name || name[strspn(name, "0123456789")]) return NULL;
+        if (!at && strlen(name) < strlen(before) && *name != '0') at = k;
+    }
+    if (!at) return NULL;
+    return smoe_text_format("classes are matched by their places in the order of texts, because "
+                            "the model has no names of them: %s comes after %s, in place %zu; "
+                            "if the model has them in the order of numbers, write these with as "
+                            "many digits each, such as 02",
+                            set->class_name[at], set->class_name[at - 1], at);
+}
+
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_err *err) {
     const char *where = set->path ? set->path : set->name;
     size_t same = 0, unknown = 0;
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
-    bool there = has_names(name, count), here = has_names(set->class_name, set->named);
+    bool here = has_names(set->class_name, set->named);
+    bool named = by_names(set, name, count), numbered = here != has_names(name, count) && !named;
     if (same == set->named && same == count && count == set->classes) return 0;
     set->keeper = NULL; /* it has changed since it was opened */
     if (same == set->named) {
         rename_classes(set, name, count);
         return 0;
     }
-    if (there != here && count == set->classes)
+    if (numbered && count == set->classes)
         smoe_dataset_remark_on(set, "classes are matched by their numbers, because %s has no names",
                                here ? "the model" : "the data");
-    if (there != here) return 0;
+    if (numbered) return 0;
     SMOE_FREED uint32_t *number = smoe_alloc(set->named, sizeof *number);
     for (size_t k = 0; k < set->named; k++) { /* mostly both are sorted */
-        if (here)
+        if (named)
             number[k] = kept_number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
         else
             number[k] = k < count ? (uint32_t)k : UINT32_MAX;
@@ -347,6 +373,6 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
                          where, set->class_name[0], name[0]);
     if (!set->images)
         return smoe_fail(err, SMOE_DATA, "%s: no images of a class of the model", where);
-    rename_classes(set, here ? name : NULL, count);
+    rename_classes(set, named ? name : NULL, count);
     return 0;
 }

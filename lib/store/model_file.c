@@ -114,18 +114,18 @@ int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const
     size_t count;
     if (smoe_task_pairs(spec->train.loss)) return 0;
     SMOE_FREED char **name = names_in(file, &list, &count);
-    if (!name && count)
-        smoe_dataset_remark_on(set, "classes are matched by their numbers, because config.json "
-                                    "does not have a name for each number from 0 on");
-    if (!name) return 0;
-    if (smoe_safetensors_metadata(file, SMOE_CLASS_NAMES))
-        return smoe_dataset_align(set, name, count, err);
-    if (shares_a_name(set, name, count)) {
-        remark_twice(set, name, count);
+    bool own = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
+    if (name && (own || shares_a_name(set, name, count))) {
+        if (!own) remark_twice(set, name, count);
         return smoe_dataset_align(set, name, count, err);
     }
-    smoe_dataset_remark_on(
-        set, "classes are matched by their numbers, because config.json does not have their names");
+    if (count)
+        smoe_dataset_remark_on(set,
+                               "classes are matched by their numbers, because config.json "
+                               "does not have %s",
+                               name ? "their names" : "a name for each number from 0 on");
+    char *sorted = smoe_dataset_sorted_as_texts(set);
+    if (sorted) smoe_dataset_remark(set, sorted);
     return 0;
 }
 
@@ -147,17 +147,22 @@ bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetenso
     return name && smoe_dataset_other_classes(set, name, count, order);
 }
 
-char *smoe_model_file_other_text(const smoe_dataset *set, const smoe_safetensors *file) {
+char *smoe_model_file_classes_text(const smoe_dataset *set, const smoe_safetensors *file,
+                                   bool other) {
     json_auto_t *list = NULL;
-    size_t count;
+    size_t count, N = smoe_dataset_classes(set);
     SMOE_FREED char **name = names_in(file, &list, &count);
-    bool numbered = name && !smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) &&
-                    count == smoe_dataset_classes(set) && !shares_a_name(set, name, count);
+    const smoe_tensor *head = smoe_safetensors_find(file, "head.weight");
+    bool numbered = !smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) &&
+                    !(name && shares_a_name(set, name, count));
+    if (!other)
+        return numbered && head && head->dim[0] == N ? smoe_dataset_sorted_as_texts(set) : NULL;
     return smoe_text_format("the classes of the data differ from those of the file, so the head is "
                             "not taken from it%s",
-                            numbered ? "; without names of classes in its configuration it is "
-                                       "taken, by the numbers of the classes, as in smoe eval"
-                                     : "");
+                            numbered && count == N
+                                ? "; without names of classes in its configuration it is "
+                                  "taken, by the numbers of the classes, as in smoe eval"
+                                : "");
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,

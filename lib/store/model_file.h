@@ -25,9 +25,11 @@ char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *se
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file,
                                    uint32_t **order);
 
-/* A line for the user: because of other classes, the head is not taken from the file. Where smoe
- * eval would match them by their numbers, it says how training takes the head by these. Fresh. */
-char *smoe_model_file_other_text(const smoe_dataset *set, const smoe_safetensors *file);
+/* A line for the user, fresh or NULL. Because of `other` classes the head is not taken from the
+ * file; where smoe eval would match them by their numbers, it says how training takes the head by
+ * these. Otherwise: the head is taken, but its classes may be in another order. */
+char *smoe_model_file_classes_text(const smoe_dataset *set, const smoe_safetensors *file,
+                                   bool other);
 
 /* The weights of the table, F32, by the processes of `turns`, in several files where they have more
  * than train.shard_bytes (tensors/shards.h); in one file if `turns` is NULL. `names`: that list, or

@@ -108,7 +108,8 @@ static int load_moments(trainer *t, smoe_err *err) {
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
-    if (t->params->headless) say_fresh(t, smoe_model_file_other_text(t->train, t->init));
+    if (!smoe_task_pairs(t->spec->train.loss))
+        say_fresh(t, smoe_model_file_classes_text(t->train, t->init, t->params->headless));
     say_fresh(t, smoe_init_map_text(t->params, t->init, options->fit));
     say_fresh(t, smoe_model_file_remark(t->init));
     say_fresh(t, smoe_implied_remark(t->spec, t->init));

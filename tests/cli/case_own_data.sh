@@ -239,6 +239,38 @@ status 0 smoe train tiny.yaml $brought $still --init nameless -n >out
 ! grep -q 'is not taken' out && ! grep -q 'initialised: head' out || fail "a head without names: $(cat out)"
 status 0 smoe convert theirs moved/model.safetensors -f -q >/dev/null && status 0 smoe eval moved $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, because config.json does not have their names' err || fail "other names of a converted file: $(cat err)"
+# Classes that are numbers, in the order of texts in folders and of numbers in shards, are the same ones.
+mkdir counted
+for s in train test; do
+    for c in 0 1 2 3 4 5 6 7 8 9 10 11; do
+        images='0 1 2 3'
+        [ $c != 2 ] || images='0 1 2 3 4 5 6 7'
+        mkdir -p numbers/$s/$c && for i in $images; do png >numbers/$s/$c/$i.png && cp numbers/$s/$c/$i.png $c-$i.png && echo $c >$c-$i.cls; done
+    done
+    tar -cf counted/$s.tar [0-9]*-[0-7].* && rm [0-9]*-[0-7].*
+done
+numbers='data.source=image-folder data.path=numbers data.limit=0' counted='data.source=webdataset data.path=counted/{split}.tar data.limit=0'
+status 0 smoe train tiny.yaml $numbers train.steps=4 -q -o by-folder >/dev/null
+status 0 smoe train tiny.yaml $counted train.steps=4 -q -o by-shard >/dev/null
+for model in by-folder by-shard; do
+    status 0 smoe eval $model $numbers >a.eval 2>err
+    ! grep -q 'classes are matched' err || fail "$model: $(cat err)"
+    status 0 smoe eval $model $counted >b.eval 2>err
+    ! grep -q 'classes are matched' err || fail "$model: $(cat err)"
+    [ "$(grep -E '^(loss|top)' a.eval)" = "$(grep -E '^(loss|top)' b.eval)" ] || fail "$model: $(cat a.eval b.eval)"
+done
+status 0 smoe train tiny.yaml $counted $still --init by-folder -n >out
+grep -q "; in the order of the data's classes: head.weight, head.bias" out || fail "a head of numbers: $(cat out)"
+# the rows of a model without names may be in the order of numbers
+mkdir unnamed && cp by-folder/ckpt/latest/model.safetensors unnamed && foreign unnamed/model.safetensors
+LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' unnamed/model.safetensors
+texts='classes are matched by their places in the order of texts, because the model has no names of them: 2 comes after 11, in place 4; '
+status 0 smoe eval unnamed $numbers >/dev/null 2>err
+grep -q "^test: $texts" err || fail "an evaluation: $(cat err)"
+status 0 smoe train tiny.yaml $numbers $still --init unnamed -n >out
+grep -q "^$texts" out || fail "a plan: $(cat out)"
+status 0 smoe train tiny.yaml $numbers $still --init unnamed -o from-unnamed >/dev/null 2>err
+grep -q "^$texts" err || fail "a start: $(cat err)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"

@@ -240,6 +240,37 @@ static void classes_by_name(void **state) {
     smoe_dataset_free(set);
 }
 
+/* Folders called 0, 1, 10, 2 are in the order of texts; shards have the classes 0 .. 10. */
+static void classes_by_number(void **state) {
+    static const char *const name[] = {"test/0/a.png", "test/1/a.png", "test/2/a.png",
+                                       "test/10/a.png"};
+    static char *const to_10[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"},
+                       *const texts[] = {"0", "1", "10", "2"}, *const from_2[] = {"2", "3", "4"};
+    static const size_t place[] = {0, 1, 3}, number[] = {0, 1, 10, 2};
+    const scratch *dir = *state;
+    uint32_t *order;
+    smoe_spec spec = folder_of(dir, name, 3);
+    smoe_dataset *set = folders_open(&spec, "test");
+    assert_null(smoe_dataset_sorted_as_texts(set));
+    assert_int_equal(smoe_dataset_align(set, from_2, 3, NULL), 0);
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "matched by their numbers"));
+    assert_int_equal(smoe_dataset_align(set, texts, 4, NULL), 0);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(smoe_dataset_label(set, i), place[i]);
+    smoe_dataset_free(set);
+    spec = folder_of(dir, name, 4);
+    set = folders_open(&spec, "test");
+    char *text = smoe_dataset_sorted_as_texts(set);
+    assert_non_null(strstr(text, "2 comes after 10, in place 3"));
+    free(text);
+    assert_true(smoe_dataset_other_classes(set, to_10, 11, &order));
+    assert_int_equal(smoe_dataset_align(set, to_10, 11, NULL), 0);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(smoe_dataset_label(set, i), number[i]);
+    assert_string_equal(smoe_dataset_class_name(set, 10), "10");
+    assert_int_equal(smoe_dataset_found(set)->remarks, 0);
+    assert_null(smoe_dataset_sorted_as_texts(set));
+    smoe_dataset_free(set);
+}
+
 /* Of several classes those stay that the model knows, and the first of them is the main one. */
 static void several_classes_by_name(void **state) {
     static const char *const name[] = {"test/1.png", "test/2.png", "test/3.png"};
@@ -287,6 +318,7 @@ int main(void) {
         CASE(excluded_long),
         CASE(excluded_of_shards),
         CASE(classes_by_name),
+        CASE(classes_by_number),
         CASE(several_classes_by_name),
         CASE(generated_classes_by_name),
     };
