@@ -45,11 +45,40 @@ static size_t cifar_narrow(uint8_t *text, size_t n) {
     return count;
 }
 
+/* "[40, 32, 32, 3]" */
+static char *shape_text(const smoe_pickle_bytes *array) {
+    char text[SMOE_PICKLE_AXES * 24] = "";
+    for (size_t k = 0; k < array->axes; k++)
+        smoe_text_list(text, sizeof text, "%lld", (long long)array->axis[k]);
+    return smoe_text_format("[%s]", text);
+}
+
+/* The pixels of the key data: planes of 3072 bytes for each image, as [images, 3072] or
+ * [images, 3, 32, 32]. Another order of axes has as many bytes. */
+static int take_pixels(smoe_pickle_bytes *data, const smoe_pickle *pickle, smoe_err *err) {
+    if (!smoe_pickle_array(data, pickle, "data"))
+        return smoe_fail(err, SMOE_DATA, "a pickle without an array data of bytes [images, 3072]");
+    bool flat = data->axes == 2 && data->axis[1] == PIXELS;
+    bool planes =
+        data->axes == 4 && data->axis[1] == 3 && data->axis[2] == SIDE && data->axis[3] == SIDE;
+    if (!flat && !planes) {
+        SMOE_FREED char *shape = shape_text(data);
+        bool last = data->axes == 4 && data->axis[3] == 3;
+        return smoe_fail(err, SMOE_DATA,
+                         "a pickle with an array data of shape %s, not [images, 3072]%s", shape,
+                         last ? ": write data.transpose(0, 3, 1, 2)" : "");
+    }
+    if (data->letters) data->size = cifar_narrow((uint8_t *)data->text, data->size);
+    if (data->size && !(data->size % PIXELS)) return 0;
+    return smoe_fail(err, SMOE_DATA, "a pickle whose array data has not 3072 bytes for each image");
+}
+
 /* The labels of a list, in their byte of each record. */
 static int take_labels(uint8_t *record, size_t images, size_t size, const smoe_pickle *pickle,
                        const char *key, smoe_err *err) {
     SMOE_FREED int64_t *number = smoe_alloc(images, sizeof *number);
     size_t count = smoe_pickle_numbers(pickle, key, number, images);
+    if (!count) return smoe_fail(err, SMOE_DATA, "a pickle without a list %s of numbers", key);
     if (count != images)
         return smoe_fail(err, SMOE_DATA, "a pickle with %zu images, but %zu %s", images, count,
                          key);
@@ -65,18 +94,16 @@ static int take_labels(uint8_t *record, size_t images, size_t size, const smoe_p
  * version: it is a dictionary with lists of labels and one array of pixels. */
 static int unpickle(smoe_binary *file, bool hundred, smoe_err *err) {
     SMOE_FREED_BY(smoe_pickle_freed) smoe_pickle *pickle = NULL;
-    size_t used, bytes = 0, header = hundred ? 2 : 1, record = header + PIXELS;
-    bool letters;
-    if (smoe_pickle_read(&pickle, file->bytes, file->size, &used, err)) return -1;
-    uint8_t *pixels = (uint8_t *)smoe_pickle_array(pickle, "data", &bytes, &letters);
-    if (pixels && letters) bytes = cifar_narrow(pixels, bytes);
-    size_t images = bytes / PIXELS;
-    if (!pixels || !images || bytes % PIXELS)
-        return smoe_fail(err, SMOE_DATA, "a pickle without an array data of bytes [images, 3072]");
+    smoe_pickle_bytes data;
+    size_t used, header = hundred ? 2 : 1, record = header + PIXELS;
+    if (smoe_pickle_read(&pickle, file->bytes, file->size, &used, err) ||
+        take_pixels(&data, pickle, err))
+        return -1;
+    size_t images = data.size / PIXELS;
     uint8_t *out = malloc(images * record);
     if (!out) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
     for (size_t i = 0; i < images; i++)
-        memcpy(out + i * record + header, pixels + i * PIXELS, PIXELS);
+        memcpy(out + i * record + header, data.text + i * PIXELS, PIXELS);
     if (take_labels(out, images, record, pickle, hundred ? "coarse_labels" : "labels", err) ||
         (hundred && take_labels(out + 1, images, record, pickle, "fine_labels", err))) {
         free(out);

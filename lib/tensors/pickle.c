@@ -537,30 +537,38 @@ static const value *value_of_key(const machine *m, const char *key) {
     return NULL;
 }
 
-size_t smoe_pickle_numbers(const smoe_pickle *m, const char *key, int64_t *number, size_t room) {
-    const value *list = value_of_key(m, key);
+/* The numbers of a list or a tuple, of which `room` are kept; what is none counts as -1. */
+static size_t numbers_of(const machine *m, const value *list, int64_t *number, size_t room) {
     size_t count = 0;
-    for (size_t c = list && list->kind == LIST ? list->first : 0; c; c = m->cell[c].next, count++) {
+    for (size_t c = list->first; c; c = m->cell[c].next, count++) {
         const value *v = &m->value[m->cell[c].value];
         if (count < room) number[count] = v->kind == NUMBER ? v->number : -1;
     }
     return count;
 }
 
-const char *smoe_pickle_array(const smoe_pickle *m, const char *key, size_t *size, bool *letters) {
+size_t smoe_pickle_numbers(const smoe_pickle *m, const char *key, int64_t *number, size_t room) {
+    const value *list = value_of_key(m, key);
+    return list && list->kind == LIST ? numbers_of(m, list, number, room) : 0;
+}
+
+bool smoe_pickle_array(smoe_pickle_bytes *out, const smoe_pickle *m, const char *key) {
     const value *array = value_of_key(m, key);
-    if (!array || array->kind != OBJECT || !array->made_of[0]) return NULL;
+    *out = (smoe_pickle_bytes){0};
+    if (!array || array->kind != OBJECT || !array->made_of[0]) return false;
     bool set = array->made_of[1]; /* (version, shape, type, by columns, elements), */
     const value *from = &m->value[array->made_of[set]]; /* or (elements, type, shape, order) */
     const value *type = item(m, from, set ? 2 : 1), *order = item(m, from, 3);
     const value *elements = item(m, from, set ? 4 : 0), *own = pickle_letters(m, elements);
+    const value *shape = item(m, from, set ? 1 : 2);
     bool by_rows = order && (set ? order->kind == NUMBER && !order->number : spells(m, order, "C"));
-    if (!type || type->kind != OBJECT || !by_rows || !own || !type->made_of[0] ||
+    if (!type || type->kind != OBJECT || !by_rows || !own || !type->made_of[0] || !shape ||
         !spells(m, item(m, &m->value[type->made_of[0]], 0), "u1"))
-        return NULL;
-    *size = own->length;
-    *letters = own != elements;
-    return own->text;
+        return false;
+    *out = (smoe_pickle_bytes){.text = own->text, .size = own->length, .letters = own != elements};
+    size_t axes = numbers_of(m, shape, out->axis, SMOE_PICKLE_AXES);
+    out->axes = axes <= SMOE_PICKLE_AXES ? axes : 0;
+    return true;
 }
 
 void smoe_pickle_free(smoe_pickle *m) {

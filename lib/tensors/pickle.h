@@ -48,8 +48,16 @@ size_t smoe_pickle_element(const smoe_pickle *pickle, const char *storage);
 size_t smoe_pickle_numbers(const smoe_pickle *pickle, const char *key, int64_t *number,
                            size_t room);
 
-/* Of a dictionary: the elements of NumPy's array of unsigned bytes with a key, in the order C; NULL
- * if that is not there, or another kind of array. *letters: each is a character below 256 in UTF-8,
- * as Python 3 writes bytes for Python 2. */
-const char *smoe_pickle_array(const smoe_pickle *pickle, const char *key, size_t *size,
-                              bool *letters);
+/* NumPy's array of unsigned bytes in the order C. */
+enum { SMOE_PICKLE_AXES = 8 };
+typedef struct smoe_pickle_bytes {
+    const char *text; /* its elements */
+    size_t size;
+    bool
+        letters; /* each is a character below 256 in UTF-8, as Python 3 writes bytes for Python 2 */
+    size_t axes; /* 0: more than SMOE_PICKLE_AXES */
+    int64_t axis[SMOE_PICKLE_AXES];
+} smoe_pickle_bytes;
+
+/* That of a dictionary with a key; false if it is not there, or another kind of array. */
+bool smoe_pickle_array(smoe_pickle_bytes *array, const smoe_pickle *pickle, const char *key);

@@ -212,6 +212,52 @@ static pickle published_again(void) {
     return p;
 }
 
+/* Python 3, protocol 5: the array comes before its type, shape and order. */
+static pickle protocol_5(const char *shape, size_t size) {
+    pickle q = {.size = 0};
+    PUT(&q, "\x80\x05\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x0b"
+            "fine_labels\x94");
+    put_labels(&q, "\x63\x07");
+    PUT(&q, "\x8c\x0d"
+            "coarse_labels\x94");
+    put_labels(&q, "\x13\x01");
+    PUT(&q, "\x8c\x04"
+            "data\x94\x8c\x13numpy._core.numeric\x94\x8c\x0b_frombuffer\x94\x93\x94("
+            "\x96\x00\x18\x00\x00\x00\x00\x00\x00");
+    put_pixels(&q, 99, 2);
+    PUT(&q, "\x94\x8c\x05numpy\x94\x8c\x05"
+            "dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R\x94");
+    put(&q, shape, size);
+    PUT(&q, "\x94\x8c\x01"
+            "C\x94t\x94R\x94u.");
+    return q;
+}
+
+/* Arrays of other axes have as many bytes, in another order. */
+static void test_python_axes(void **state) {
+    static const struct {
+        const char *shape, *refused;
+    } cases[] = {{"(K\x02K\x03K\x20K\x20t", NULL},
+                 {"(K\x02K\x20K\x20K\x03t", "of shape [2, 32, 32, 3], not [images, 3072]: write "
+                                            "data.transpose(0, 3, 1, 2)"},
+                 {"(K\x03K\x02K\x20K\x20t", "of shape [3, 2, 32, 32], not [images, 3072]"},
+                 {"M\x01\x18\x85", "of shape [6145], not [images, 3072]"}};
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR100, s->dir, SIDE, 3);
+    for (size_t i = 0; i < SMOE_COUNT(cases); i++) {
+        pickle q = protocol_5(cases[i].shape, strlen(cases[i].shape));
+        scratch_write(scratch_path(s, path, "train"), q.bytes, q.size);
+        if (cases[i].refused) {
+            datafiles_refused(&spec, "train", SMOE_DATA, path, cases[i].refused, NULL);
+            continue;
+        }
+        smoe_dataset *set = open_set(&spec, "train");
+        check_record(set, 0, 99, 100);
+        smoe_dataset_free(set);
+    }
+}
+
 static void test_python(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -243,22 +289,7 @@ static void test_python(void **state) {
     datafiles_tree(s->dir, &binary, 1);
     datafiles_refused(&spec, "train", SMOE_DATA, "the binary and the Python version", NULL);
     free((void *)binary.bytes);
-    /* Python 3, protocol 5: the array comes before its type, shape and order. */
-    pickle q = {.size = 0};
-    PUT(&q, "\x80\x05\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x0b"
-            "fine_labels\x94");
-    put_labels(&q, "\x63\x07");
-    PUT(&q, "\x8c\x0d"
-            "coarse_labels\x94");
-    put_labels(&q, "\x13\x01");
-    PUT(&q, "\x8c\x04"
-            "data\x94\x8c\x13numpy._core.numeric\x94\x8c\x0b_frombuffer\x94\x93\x94("
-            "\x96\x00\x18\x00\x00\x00\x00\x00\x00");
-    put_pixels(&q, 0, 2);
-    PUT(&q, "\x94\x8c\x05numpy\x94\x8c\x05"
-            "dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R\x94"
-            "K\x02M\x00\x0c\x86\x94\x8c\x01"
-            "C\x94t\x94R\x94u.");
+    pickle q = protocol_5("K\x02M\x00\x0c\x86", 6);
     scratch_write(scratch_path(s, path, "train"), q.bytes, q.size);
     for (int coarse = 0; coarse < 2; coarse++) {
         spec.data.source = coarse ? SMOE_SOURCE_CIFAR100_COARSE : SMOE_SOURCE_CIFAR100;
@@ -533,10 +564,10 @@ static void test_idx_refused(void **state) {
 int main(void) {
 #define CASE(f) unit_test_with(f, scratch)
     const struct CMUnitTest tests[] = {
-        CASE(test_cifar10),     CASE(test_cifar100),      CASE(test_python),
-        CASE(test_cifar_limit), CASE(test_cifar_resized), CASE(test_cifar_refused),
-        CASE(test_gzip),        CASE(test_gzip_limit),    CASE(test_idx),
-        CASE(test_idx_refused),
+        CASE(test_cifar10),       CASE(test_cifar100),    CASE(test_python),
+        CASE(test_python_axes),   CASE(test_cifar_limit), CASE(test_cifar_resized),
+        CASE(test_cifar_refused), CASE(test_gzip),        CASE(test_gzip_limit),
+        CASE(test_idx),           CASE(test_idx_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
