@@ -65,15 +65,17 @@ static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *
                          "%s: the path of data must be printable UTF-8 text; rename it, or give a "
                          "symbolic link to it",
                          path);
-    bool given = false;
+    static const char key[] = "data.source=";
+    const char *given = NULL;
     for (size_t i = 0; i < options->overrides; i++)
-        given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
-    const char *source = given ? "image-folder" : smoe_sources[guess(path, options->scan)].name;
+        if (!strncmp(options->assign[i], key, sizeof key - 1))
+            given = options->assign[i] + sizeof key - 1;
+    const char *source = given ? given : smoe_sources[guess(path, options->scan)].name;
     bool grey = !strcmp(source, "idx"), small = grey || !strncmp(source, "cifar", 5);
     json_auto_t *spec =
         json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data", "source",
-                  source, "path", path, "image_size", small ? SMALL : SIDE, "channels",
-                  grey ? 1 : 3, "model", "patch_size", 1);
+                  given ? "image-folder" : source, "path", path, "image_size", small ? SMALL : SIDE,
+                  "channels", grey ? 1 : 3, "model", "patch_size", 1);
     SMOE_FREED char *text = smoe_json_dump(spec, 0);
     return smoe_spec_parse(&job->spec, &(smoe_spec_text){.text = text, .label = path},
                            options->assign, options->overrides, err);

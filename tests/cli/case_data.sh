@@ -122,6 +122,8 @@ grep -q 'expected train/CLASS/IMAGE' err || fail "of an empty folder: $(cat err)
 head -c 3073 /dev/zero >test_batch.bin && mkdir cifar && cat test_batch.bin test_batch.bin >cifar/test_batch.bin && cp test_batch.bin cifar/data_batch_1.bin
 status 0 smoe data cifar >out
 grep -q 'cifar: cifar10, 10 classes' out && grep -qE '^test +2 ' out || fail "CIFAR: $(cat out)"
+status 0 smoe data cifar data.source=cifar10 >given
+[ "$(grep '^pixels' given)" = "$(grep '^pixels' out)" ] && grep -q 'at 32 x 32' out || fail "CIFAR by its name: $(cat given)"
 status 0 smoe data tiny.yaml data.test_size=50 >out
 grep -q 'tiny.yaml: shapes, 10 classes' out || fail "a spec: $(cat out)"
 status 2 smoe data tiny.yaml data.nothing=1 2>err
