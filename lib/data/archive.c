@@ -364,12 +364,12 @@ static const char *unwanted(struct archive_entry *entry) {
 
 /* In a tar whose members are read in place, only files count, and their names are used as they
  * are. */
-static int visit_lying(opened *o, struct archive_entry *entry, smoe_member *member,
-                       const smoe_visitor *to, smoe_err *err) {
-    if (archive_entry_sparse_count(entry)) return tar_damaged(o, unwanted(entry), err);
-    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry)) return 0;
+static int visit_lying(opened *o, smoe_member *member, const char *why, const smoe_visitor *to,
+                       smoe_err *err) {
+    if (member->folder) return 0;
     if (!*member->name || !smoe_text_printable(member->name))
         return tar_damaged(o, "the name of a member is not printable", err);
+    if (why) return refuse_member(member, why, err);
     return to->visit(to->user, member, err) < 0 ? -1 : 0;
 }
 
@@ -392,7 +392,7 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
     if (!why && member->at && member->size > o->end - member->at)
         return tar_damaged(o, "the archive ends in a member", err);
     o->next = member->at + (member->size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
-    if (o->lying) return visit_lying(o, entry, member, to, err);
+    if (o->lying) return visit_lying(o, member, why, to, err);
     if (!name[0]) return 0; /* the root */
     if (trick) return refuse_member(member, trick, err);
     if (smoe_member_hidden(name)) return 0;
