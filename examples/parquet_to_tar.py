@@ -5,9 +5,10 @@ data.source image-folder reads: SPLIT/CLASS/NUMBER.jpg, and so on. Needs pyarrow
     parquet_to_tar.py OUT.tar train= train-*.parquet test= test-*.parquet [image=COLUMN] [label=COLUMN]
 
 Image bytes are copied as they are. Names of classes come from the files where they have them, else
-they are the numbers. A class is a folder: "/" in its name becomes %2F, "%" becomes %25, and a dot at
-its beginning %2E. What is neither JPEG, PNG nor WebP, or has no label, is an error. OUT.tar appears
-when it is complete; until then it is OUT.tar.part."""
+they are the numbers. If several columns are images or classes, as fine_label and coarse_label, the
+one to take must be given. A class is a folder: "/" in its name becomes %2F, "%" becomes %25, and a
+dot at its beginning %2E. What is neither JPEG, PNG nor WebP, or has no label, is an error. OUT.tar
+appears when it is complete; until then it is OUT.tar.part."""
 import io
 import json
 import os
@@ -37,15 +38,23 @@ def features(schema):
     return json.loads(text).get("info", {}).get("features", {}) if text else {}
 
 
-def columns(schema, given):
+def column(path, schema, said, key, kind, given):
+    """The column that is given, or the only one of this kind, or that of this name."""
+    ways = "give image=COLUMN, label=COLUMN"
+    found = [n for n, f in said.items() if isinstance(f, dict) and f.get("_type") == kind]
+    if not given[key] and len(found) > 1:
+        fail(f"{path}: columns {', '.join(found)} are each of type {kind}: {ways}")
+    name = given[key] or (found[0] if found else key)
+    if name not in schema.names:
+        fail(f"{path}: no column {name}, but {', '.join(schema.names)}: {ways}")
+    return name
+
+
+def columns(path, schema, given):
     """The columns of images and labels, and the names of classes or None."""
     said = features(schema)
-    kind = {name: f.get("_type") for name, f in said.items() if isinstance(f, dict)}
-    image = given["image"] or next((n for n in kind if kind[n] == "Image"), None) or "image"
-    label = given["label"] or next((n for n in kind if kind[n] == "ClassLabel"), None) or "label"
-    for name in (image, label):
-        if name not in schema.names:
-            fail(f"no column {name}, but {', '.join(schema.names)}: give image=COLUMN, label=COLUMN")
+    image = column(path, schema, said, "image", "Image", given)
+    label = column(path, schema, said, "label", "ClassLabel", given)
     return image, label, said.get(label, {}).get("names")
 
 
@@ -71,21 +80,34 @@ def class_name(names, value, where):
     return folder_name(names[value], where)
 
 
-def copy(out, split, path, given, number):
-    source = pyarrow.parquet.ParquetFile(path)
-    image, label, names = columns(source.schema_arrow, given)
+def rows(path, given):
+    """Each row as its image, its label and the names of classes or None."""
+    try:
+        source = pyarrow.parquet.ParquetFile(path)
+        image, label, names = columns(path, source.schema_arrow, given)
+        for batch in source.iter_batches(batch_size=256, columns=[image, label]):
+            for row in batch.to_pylist():
+                yield row[image], row[label], names
+    except (OSError, pyarrow.ArrowException) as error:
+        fail(f"{path}: {error}")
+
+
+def copy(out, split, path, given, number, kinds):
+    """kinds: whether the files so far have names of classes; a set of one."""
     first = number
-    for batch in source.iter_batches(batch_size=256, columns=[image, label]):
-        for row in batch.to_pylist():
-            where = f"{path}: row {number - first}"
-            data = row[image]["bytes"] if isinstance(row[image], dict) else row[image]
-            if not data:
-                fail(f"{where}: no bytes of an image")
-            name = class_name(names, row[label], where)
-            member = tarfile.TarInfo(f"{split}/{name}/{number:08d}.{ending(data, where)}")
-            member.size = len(data)
-            out.addfile(member, io.BytesIO(data))
-            number += 1
+    for image, label, names in rows(path, given):
+        where = f"{path}: row {number - first}"
+        data = image["bytes"] if isinstance(image, dict) else image
+        if not data:
+            fail(f"{where}: no bytes of an image")
+        name = class_name(names, label, where)
+        kinds.add(bool(names) or isinstance(label, str))
+        member = tarfile.TarInfo(f"{split}/{name}/{number:08d}.{ending(data, where)}")
+        member.size = len(data)
+        out.addfile(member, io.BytesIO(data))
+        number += 1
+    if len(kinds) > 1:
+        fail(f"{path}: some files have names of classes, and others only their numbers")
     return number
 
 
@@ -106,10 +128,12 @@ def main(words):
             files.append((split, word))
         else:
             fail(f"{word}: of which split? write train= before it")
-    numbers = {}
+    if not files:
+        fail("no files: write train= and their names")
+    numbers, kinds = {}, set()
     with tarfile.open(words[0] + ".part", "w") as out:
         for split, path in files:
-            numbers[split] = copy(out, split, path, given, numbers.get(split, 0))
+            numbers[split] = copy(out, split, path, given, numbers.get(split, 0), kinds)
     os.replace(words[0] + ".part", words[0])
     print(words[0] + ": " + ", ".join(f"{n} images of {s}" for s, n in numbers.items()))
 

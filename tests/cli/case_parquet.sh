@@ -54,3 +54,28 @@ ape, 1 the name of its class is empty or has a zero byte
 END
 cmp out.tar before.tar || fail "an archive was replaced by a part of another"
 [ ! -e none.tar ] || fail "an archive with the first rows only"
+# What the files do not say alike, or what is no such file.
+python3 - <<'END'
+import json, pyarrow, pyarrow.parquet
+image = [{"bytes": open("photos/ape/0.png", "rb").read(), "path": None}] * 2
+classes = lambda *names: {"_type": "ClassLabel", "names": names}
+said = {"image": {"_type": "Image"}, "coarse": classes("animal"), "fine": classes("ape", "bee")}
+table = pyarrow.table({"image": image, "coarse": [0, 0], "fine": [0, 1]})
+pyarrow.parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": said}})}), "two.parquet")
+pyarrow.parquet.write_table(pyarrow.table({"image": image, "fine": [0, 1]}), "unnamed.parquet")
+open("page.parquet", "w").write("<html>not a parquet file</html>")
+END
+convert() { python3 "$ROOT/examples/parquet_to_tar.py" none.tar "$@" 2>err; }
+status 1 convert train= two.parquet
+[ "$(cat err)" = 'parquet_to_tar: two.parquet: columns coarse, fine are each of type ClassLabel: give image=COLUMN, label=COLUMN' ] || fail "$(cat err)"
+status 1 convert label=fine train= two.parquet unnamed.parquet
+[ "$(cat err)" = 'parquet_to_tar: unnamed.parquet: some files have names of classes, and others only their numbers' ] || fail "$(cat err)"
+for file in page.parquet nowhere.parquet; do
+    status 1 convert train= $file
+    [ "$(wc -l <err)" -eq 1 ] && grep -q "^parquet_to_tar: $file: " err || fail "$(cat err)"
+done
+status 1 convert train=
+grep -qx 'parquet_to_tar: no files: write train= and their names' err || fail "$(cat err)"
+[ ! -e none.tar ] || fail "an archive of files that cannot be read"
+status 0 convert label=fine train= two.parquet
+[ "$(tar -tf none.tar | cut -d / -f 2 | sort | tr '\n' ' ')" = 'ape bee ' ] || fail "the column that is given: $(tar -tf none.tar)"
