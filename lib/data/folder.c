@@ -7,6 +7,7 @@
  * class: otherwise classes would have different numbers in the two. Other splits are not checked.
  * File order is by class, then name; with a table, by name.
  */
+#include "base/accents.h"
 #include "data/folder.h"
 
 typedef smoe_folder folder;
@@ -328,14 +329,21 @@ static int fail_empty(const listing *l, const char *name, smoe_err *err) {
 /* The split has no image of a class: is the folder empty, or is there none? */
 static int missing_class(const listing *l, const char *name, smoe_err *err) {
     size_t other = l->used;
+    bool accents = false;
     for (size_t i = 0; i < l->classes; i++) {
         const folder_class *c = &l->class[i];
-        if (strcmp(c->name, name)) continue;
+        if (strcmp(c->name, name)) {
+            accents |= c->split == l->used && smoe_accents_same(c->name, name);
+            continue;
+        }
         if (c->split == l->used) return fail_empty(l, name, err);
         other = c->split;
     }
-    return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/", l->set->path,
-                     name, folder_of(l, other), folder_of(l, l->used));
+    return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/%s", l->set->path,
+                     name, folder_of(l, other), folder_of(l, l->used),
+                     accents ? ", where the accents of its name are written in another way, as "
+                               "characters of their own or not: rename one of the folders"
+                             : "");
 }
 
 /* By class, then by the rest of the name; with a table, by name. */

@@ -60,8 +60,10 @@ int smoe_evaluate_check_classes(const smoe_dataset *set, const char *split,
                                 const smoe_dataset *train, smoe_err *err) {
     size_t N = smoe_dataset_classes(train), have = smoe_dataset_classes(set);
     if (have == N) return 0;
-    return smoe_fail(err, SMOE_DATA, "split '%s' has %zu class%s, split 'train' has %zu", split,
-                     have, SMOE_ES(have), N);
+    return smoe_fail(err, SMOE_DATA,
+                     "split '%s' has %zu class%s, split 'train' has %zu; if a split lacks the last "
+                     "ones, data.classes=%zu says how many there are",
+                     split, have, SMOE_ES(have), N, have > N ? have : N);
 }
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,

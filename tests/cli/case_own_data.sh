@@ -173,6 +173,10 @@ grep -qE '^one +1 +1$' out || fail "data.labels with accents: $(cat out)"
 for s in train test; do printf '%s/\303\251.png,caf\303\251\n%s/f.png,cafe\314\201\n' $s $s; done | sed '1s/^/path,labels\n/' >both.csv
 status 0 smoe data flat data.labels=both.csv >out 2>err
 grep -q "two classes are named $(printf 'caf\303\251'): the accents of one are" out || fail "a class in both forms: $(cat out)"
+mkdir forms && cp -r both/train both/test forms
+mv forms/train/bee "forms/train/$(printf 'b\303\251')" && mv forms/test/bee "forms/test/$(printf 'be\314\201')"
+status 3 smoe data forms >/dev/null 2>err
+grep -q 'but not in t[a-z]*/, where the accents of its name are written in another way, ' err || fail "a class in another form: $(cat err)"
 # the names that a configuration of transformers has
 mkdir theirs && cp brought-run/ckpt/latest/model.safetensors theirs && foreign theirs/model.safetensors
 LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safetensors
