@@ -34,12 +34,30 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
     return status;
 }
 
+/* The spec that shapes imply is no model of the file if tensors of its blocks are missing, as in
+ * another architecture. */
+static int check_implied(const smoe_safetensors *file, const char *text, smoe_err *err) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    const smoe_tensor *head = smoe_safetensors_find(file, "head.weight");
+    smoe_err ignored;
+    if (smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .trained = true}, NULL, 0,
+                        &ignored) ||
+        smoe_model_create(&model, &spec, head ? head->dim[0] : 2, &ignored))
+        return 0;
+    if (!smoe_params_check(smoe_model_params(model), file, SMOE_FIT_INIT, err)) return 0;
+    return smoe_fail_more(err, SMOE_DATA,
+                          "its tensors imply no spec: no model of this program has them");
+}
+
 /* A file without a spec: prints the one that it implies, and says what to do. */
 static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options *options,
                       smoe_err *err) {
     *err = (smoe_err){0};
     SMOE_FREED char *text = NULL;
-    if (smoe_implied_refuse(l->file, err) || smoe_implied_spec(&text, l->file, err)) return -1;
+    if (smoe_implied_refuse(l->file, err) || smoe_implied_spec(&text, l->file, err) ||
+        (text && check_implied(l->file, text, err)))
+        return -1;
     const char *name = options->command->name;
     /* The arguments that --spec would be for: all models of a soup, the file of ONNX, an image. */
     bool image = !strcmp(name, "predict"), all = !strcmp(name, "soup") || options->onnx || image;

@@ -743,12 +743,13 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     implied_of(&x, file);
     if (smoe_fail_found(err, &x.damaged)) return -1;
     if (refuse_other(x.other, path, err) || refuse_grid(&x, file, err)) return -1;
-    if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
-        return 0;
+    bool patches = smoe_safetensors_find(file, "patch_embed.proj.weight");
+    if ((patches && depth_of(file)) || !smoe_safetensors_count(file)) return 0;
     return smoe_fail(err, SMOE_DATA,
-                     "%s: no patch embedding under a name that is known, so no Vision Transformer "
-                     "that can be read; its first tensor is %.100s",
-                     path, smoe_safetensors_at(file, 0)->name);
+                     "%s: no %s under a name that is known, so no Vision Transformer that can be "
+                     "read; its first tensor is %.100s",
+                     path, patches ? "blocks" : "patch embedding",
+                     smoe_safetensors_at(file, 0)->name);
 }
 
 static bool pixels_differ(const implied_key *k, const smoe_series *series, size_t channels) {

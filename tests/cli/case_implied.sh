@@ -25,6 +25,13 @@ sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/; s/norm_eps: 1e-05 .*/norm
     "$(smoe eval own.safetensors -q data.limit=100 | sed -n 's/^loss *//p')" ] || fail "another model: $(cat implied.yaml)"
 status 0 smoe eval vit.safetensors --spec implied.yaml data.limit=100 >/dev/null 2>err
 grep -q 'vit.safetensors: taken from the spec, because the file does not contain it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms, rotary positions, data.mean, data.std$' err || fail "$(cat err)"
+# Another architecture with the same names: its shapes imply no spec.
+LC_ALL=C sed 's/"blocks\.1\.attn\.qkv\.weight":/"blocks.1.attn.qkx.weight":/' vit.safetensors >mixed.safetensors
+status 3 smoe eval mixed.safetensors >out 2>err
+grep -q 'missing: blocks.1.attn.qkv.weight' err && grep -q 'its tensors imply no spec: no model of this program has them$' err && ! grep -q . out || fail "of another architecture: $(cat out err)"
+LC_ALL=C sed 's/"blocks\./"stages./g' vit.safetensors >stages.safetensors
+status 3 smoe eval stages.safetensors 2>err
+grep -q 'no blocks under a name that is known, so no Vision Transformer that can be read' err || fail "of one without blocks: $(cat err)"
 # A configuration of transformers: what shapes do not show must agree.
 mkdir saved && cp vit.safetensors saved/model.safetensors
 printf '{"hidden_size": 16, "layer_norm_eps": 1e-12, "num_attention_heads": 2, "hidden_act": "gelu"}' >saved/config.json
