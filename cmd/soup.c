@@ -37,7 +37,6 @@ static bool series_differ(const smoe_series *a, const smoe_series *b, size_t cou
     return false;
 }
 
-
 /* Whether a key that was written in two ways tells the models apart; those of training, as dropout,
  * may differ, and so may the name of the sizes. */
 static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {

@@ -6,8 +6,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-const char *const smoe_split_name[] = {"train", "test", "val"};
-
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,
 #include "spec/sources.def"

@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <search.h>
 
+const char *const smoe_split_name[] = {"train", "test", "val"};
+
 static int compare_endings(const void *x, const void *y) {
     return strcmp(((const smoe_ending *)x)->text, ((const smoe_ending *)y)->text);
 }

@@ -98,8 +98,8 @@ const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, con
 int smoe_foreign_place_of(smoe_foreign_place *at, smoe_foreign_file *file, const char *weights,
                           FILE *note, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether a piece is of another model: in another dictionary, or after its prefix; or cannot be read
- * and is outside the prefix of this one. After smoe_foreign_place_of. */
+/* Whether a piece is of another model: in another dictionary, or after its prefix; or cannot be
+ * read and is outside the prefix of this one. After smoe_foreign_place_of. */
 bool smoe_foreign_place_other(const smoe_foreign_place *at, const smoe_foreign_file *file,
                               const smoe_foreign_piece *piece);
 

@@ -32,8 +32,8 @@ int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *
  * generated. */
 uint64_t smoe_fewshot_checksum(const smoe_fewshot *fewshot);
 
-/* A fresh remark if images that are asked are of classes without examples, and so count as wrong, or
- * NULL; also without few-shot evaluation (NULL). */
+/* A fresh remark if images that are asked are of classes without examples, and so count as wrong,
+ * or NULL; also without few-shot evaluation (NULL). */
 char *smoe_fewshot_remark(const smoe_fewshot *fewshot);
 
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
