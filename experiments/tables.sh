@@ -43,7 +43,7 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         return name rest
     }
     function row_name(list) {
-        if (!(list in named)) { named[list] = plain(list); if ((getline line < rows) > 0) named[list] = line }
+        if (!(list in named)) { named[list] = plain(list); if ((getline line < rows) > 0) { named[list] = line; by_hand = 1 } }
         return named[list] == "" ? "as trained" : named[list]
     }
     # The row of a difference, and what it is compared with.
@@ -58,7 +58,20 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         }
         return key == "" ? text : text == "*" ? list : listed(list, key, text)
     }
-    function reference_name(text,    list) { list = settings_of(text); return list !~ /=/ ? text : list in named ? named[list] : plain(list) }
+    # Of settings with KEY=*, the name in rows.txt of the only row that has the others.
+    function only_row(list,    row, n, i, part, fits, found, count) {
+        n = split(list, part, "\t")
+        for (row in named) {
+            fits = 1
+            for (i = 1; i <= n; i++) if (!index("\t" row "\t", "\t" part[i] "\t")) fits = 0
+            if (fits) { found = row; count++ }
+        }
+        return count == 1 ? named[found] : plain(list)
+    }
+    function reference_name(text,    list) {
+        list = settings_of(text)
+        return list !~ /=/ ? text : list in named ? named[list] : by_hand && text ~ /=[*]/ ? only_row(list) : plain(list)
+    }
     function count_places(    line, i, layers, router, n, f, place, one) { # where the experts of this sweep are, and its routers
         while ((getline line < results) > 0) {
             n = split_csv(line, f)
