@@ -181,13 +181,19 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
 
 /* ---- the classes of a model ------------------------------------------------------------------ */
 
+/* The name of a class without images of data.classes; see smoe_dataset_class_name. */
+static const char unnamed[] = "(unnamed)";
+
+static bool is_place(const char *name, size_t k) {
+    char number[24];
+    snprintf(number, sizeof number, "%zu", k);
+    return !strcmp(name, number);
+}
+
 /* Whether the classes have names, and not only their numbers. */
 static bool has_names(char *const *name, size_t count) {
-    char number[24];
-    for (size_t k = 0; k < count; k++) {
-        snprintf(number, sizeof number, "%zu", k);
-        if (strcmp(name[k], number) != 0 && strcmp(name[k], "(unnamed)") != 0) return true;
-    }
+    for (size_t k = 0; k < count; k++)
+        if (!is_place(name[k], k) && strcmp(name[k], unnamed) != 0) return true;
     return false;
 }
 
@@ -293,6 +299,8 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
         if (!strcmp(name[(from + i) % count], class)) return (uint32_t)((from + i) % count);
     for (size_t i = 0; i < count; i++)
         if (smoe_accents_same(name[i], class)) return (uint32_t)i;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name[i], unnamed) && is_place(class, i)) return (uint32_t)i;
     return UINT32_MAX;
 }
 

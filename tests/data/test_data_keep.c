@@ -245,7 +245,10 @@ static void classes_by_number(void **state) {
     static const char *const name[] = {"test/0/a.png", "test/1/a.png", "test/2/a.png",
                                        "test/10/a.png"};
     static char *const to_10[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"},
-                       *const texts[] = {"0", "1", "10", "2"}, *const from_2[] = {"2", "3", "4"};
+                       *const texts[] = {"0", "1", "10", "2"}, *const from_2[] = {"2", "3", "4"},
+                       *const unseen[] = {"0",         "1",         "2",         "3",
+                                          "(unnamed)", "(unnamed)", "(unnamed)", "(unnamed)",
+                                          "(unnamed)", "(unnamed)", "(unnamed)"};
     static const size_t place[] = {0, 1, 3}, number[] = {0, 1, 10, 2};
     const scratch *dir = *state;
     uint32_t *order;
@@ -268,6 +271,10 @@ static void classes_by_number(void **state) {
     assert_string_equal(smoe_dataset_class_name(set, 10), "10");
     assert_int_equal(smoe_dataset_found(set)->remarks, 0);
     assert_null(smoe_dataset_sorted_as_texts(set));
+    smoe_dataset_free(set);
+    set = folders_open(&spec, "test"); /* data.classes=11 of images of 0 .. 3 */
+    assert_int_equal(smoe_dataset_align(set, unseen, 11, NULL), 0);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(smoe_dataset_label(set, i), number[i]);
     smoe_dataset_free(set);
 }
 
