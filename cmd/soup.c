@@ -47,10 +47,12 @@ static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key
         return series_differ(&a->data.mean, &b->data.mean, a->data.channels);
     if (!strcmp(key, "data.std"))
         return series_differ(&a->data.std, &b->data.std, a->data.channels);
-    if (!strcmp(key, "model.moe.k"))
-        return series_differ(&own->choice.k, &its->choice.k, own->layer_count);
-    if (!strcmp(key, "model.moe.capacity"))
-        return series_differ(&own->choice.capacity, &its->choice.capacity, own->layer_count);
+    if (!strcmp(key, "model.moe.k") &&
+        !series_differ(&own->choice.k, &its->choice.k, own->layer_count))
+        return false;
+    if (!strcmp(key, "model.moe.capacity") &&
+        !series_differ(&own->choice.capacity, &its->choice.capacity, own->layer_count))
+        return false;
     bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5);
     return shapes && strcmp(key, "model.variant") != 0 &&
            (smoe_spec_acts(a, key) || smoe_spec_acts(b, key));

@@ -362,8 +362,8 @@ static const char *unwanted(struct archive_entry *entry) {
     return NULL;
 }
 
-/* In a tar whose members are read in place, only files count, and their names are used as they
- * are. */
+/* In a tar whose members are read in place, folders are passed over, what is no plain file is
+ * refused, and names are used as they are. */
 static int visit_lying(opened *o, smoe_member *member, const char *why, const smoe_visitor *to,
                        smoe_err *err) {
     if (member->folder) return 0;

@@ -304,8 +304,8 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
     return UINT32_MAX;
 }
 
-/* Whether classes are matched by name: both have names, or one has numbers as names, in the order
- * of texts (0, 1, 10, 2), and the other one all numbers of the data. */
+/* Whether classes are matched by name: both have names; or only one has, which are numbers in
+ * another order (as of folders 0, 1, 10, 2), and the model has each number of the data. */
 static bool by_names(const smoe_dataset *set, char *const *name, size_t count) {
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
     bool all = there != here;

@@ -53,9 +53,8 @@ enum { SMOE_PICKLE_AXES = 8 };
 typedef struct smoe_pickle_bytes {
     const char *text; /* its elements */
     size_t size;
-    bool
-        letters; /* each is a character below 256 in UTF-8, as Python 3 writes bytes for Python 2 */
-    size_t axes; /* 0: more than SMOE_PICKLE_AXES */
+    bool letters; /* as Python 3 writes bytes for Python 2: characters below 256 in UTF-8 */
+    size_t axes;  /* 0: more than SMOE_PICKLE_AXES */
     int64_t axis[SMOE_PICKLE_AXES];
 } smoe_pickle_bytes;
 

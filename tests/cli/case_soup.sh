@@ -52,6 +52,10 @@ for key in model.dropout=0.1 model.drop_path=0.1 model.moe.soft_noise=1 train.ba
     status 0 smoe train tiny.yaml -q $key train.steps=4 -f -o trained >/dev/null
     status 0 smoe soup start trained -q >/dev/null 2>err
 done
+# A capacity without effect may differ; one with an effect may not, however it is written.
+sed 's/slots_per_expert: 2/slots_per_expert: 2, capacity: 2/' tiny.yaml >idle.yaml
+status 0 smoe train idle.yaml -q train.steps=4 -o idle >/dev/null 2>err
+status 0 smoe soup start idle -q >/dev/null 2>err
 chooses="model.moe.router=tokens-choice model.moe.capacity"
 status 0 smoe train tiny.yaml -q $chooses=2 train.steps=2 -o alone >/dev/null
 status 0 smoe train tiny.yaml -q $chooses=[2] model.moe.k=[1] train.steps=2 -o listed >/dev/null
