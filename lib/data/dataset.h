@@ -65,7 +65,7 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
  * Gives a set that is not endless the classes of a model, in the order of the model. Images of
  * other classes are left out, with a remark. If the model or the data has only numbers for classes,
  * and the other one not the same numbers, the labels are those of the model. SMOE_DATA: no class of
- * the data is one of the model.
+ * the data is one of the model, or these numbers are in the order of texts, as 1, 10, 2.
  */
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
                        smoe_err *err) SMOE_MUST_CHECK;
@@ -74,9 +74,9 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
  * without names of its classes may not have them, or NULL. */
 char *smoe_dataset_sorted_as_texts(const smoe_dataset *set);
 
-/* Whether both have names for classes, and they are not the same ones. If they are, or the same
- * numbers, in another order, *order is fresh and has the model's number of each class of the set;
- * else NULL. */
+/* Whether both have names for classes, and they are not the same ones, or numbers of which
+ * smoe_dataset_align says that they cannot be matched. If they are the same names or numbers in
+ * another order, *order is fresh and has the model's number of each class of the set; else NULL. */
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
                                 uint32_t **order);
 

@@ -314,13 +314,40 @@ static bool by_names(const smoe_dataset *set, char *const *name, size_t count) {
     return all || (there && here);
 }
 
+/* The first class k > 0 of those that are numbers in the order of texts, as 10 after 1; 0: none. */
+static size_t sorted_as_texts(char *const *name, size_t count) {
+    size_t at = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (!*name[k] || name[k][strspn(name[k], "0123456789")]) return 0;
+        if (!at && k && strlen(name[k]) < strlen(name[k - 1]) && *name[k] != '0') at = k;
+    }
+    return at;
+}
+
+char *smoe_dataset_sorted_as_texts(const smoe_dataset *set) {
+    size_t at = sorted_as_texts(set->class_name, set->named);
+    if (!at) return NULL;
+    return smoe_text_format("classes are matched by their places in the order of texts, because "
+                            "the model has no names of them: %s comes after %s, in place %zu; "
+                            "if the model has them in the order of numbers, write these with as "
+                            "many digits each, such as 02",
+                            set->class_name[at], set->class_name[at - 1], at);
+}
+
+/* Whether the classes of one are numbers in the order of texts, as 1, 10, 2, and those of the other
+ * one have no names: neither their names nor their places match. */
+static bool matchless(const smoe_dataset *set, char *const *name, size_t count) {
+    return !by_names(set, name, count) &&
+           (sorted_as_texts(set->class_name, set->named) || sorted_as_texts(name, count));
+}
+
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count,
                                 uint32_t **order) {
     bool same = count == set->named, each = same;
     *order = NULL;
     for (size_t k = 0; same && k < count; k++)
         same = smoe_accents_same(set->class_name[k], name[k]);
-    if (same || !by_names(set, name, count)) return false;
+    if (same || !by_names(set, name, count)) return !same && matchless(set, name, count);
     uint32_t *number = smoe_alloc(set->named, sizeof *number);
     SMOE_FREED bool *taken = smoe_alloc(count, sizeof *taken);
     for (size_t k = 0; each && k < count; k++) {
@@ -335,21 +362,6 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
     return !each;
 }
 
-char *smoe_dataset_sorted_as_texts(const smoe_dataset *set) {
-    size_t at = 0;
-    for (size_t k = 0; k < set->named; k++) {
-        const char *name = set->class_name[k], *before = k ? set->class_name[k - 1] : "";
-        if (!*name || name[strspn(name, "0123456789")]) return NULL;
-        if (!at && strlen(name) < strlen(before) && *name != '0') at = k;
-    }
-    if (!at) return NULL;
-    return smoe_text_format("classes are matched by their places in the order of texts, because "
-                            "the model has no names of them: %s comes after %s, in place %zu; "
-                            "if the model has them in the order of numbers, write these with as "
-                            "many digits each, such as 02",
-                            set->class_name[at], set->class_name[at - 1], at);
-}
-
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_err *err) {
     const char *where = set->path ? set->path : set->name;
     size_t same = 0, unknown = 0;
@@ -357,6 +369,12 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     bool here = has_names(set->class_name, set->named);
     bool named = by_names(set, name, count), numbered = here != has_names(name, count) && !named;
     if (same == set->named && same == count && count == set->classes) return 0;
+    if (matchless(set, name, count))
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: its classes (%.80s, ...) and those of the model (%.80s, ...) are "
+                         "numbers, some in the order of texts (1, 10, 2), and not all of the data "
+                         "are in the model: name them as the model does",
+                         where, set->class_name[0], name[0]);
     set->keeper = NULL; /* it has changed since it was opened */
     if (same == set->named) {
         rename_classes(set, name, count);

@@ -246,15 +246,19 @@ static void classes_by_number(void **state) {
                                        "test/10/a.png"};
     static char *const to_10[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"},
                        *const texts[] = {"0", "1", "10", "2"}, *const from_2[] = {"2", "3", "4"},
+                       *const from_1[] = {"1", "10", "2"},
                        *const unseen[] = {"0",         "1",         "2",         "3",
                                           "(unnamed)", "(unnamed)", "(unnamed)", "(unnamed)",
                                           "(unnamed)", "(unnamed)", "(unnamed)"};
     static const size_t place[] = {0, 1, 3}, number[] = {0, 1, 10, 2};
     const scratch *dir = *state;
     uint32_t *order;
+    smoe_err err;
     smoe_spec spec = folder_of(dir, name, 3);
     smoe_dataset *set = folders_open(&spec, "test");
     assert_null(smoe_dataset_sorted_as_texts(set));
+    assert_int_equal(smoe_dataset_align(set, from_1, 3, &err), -1); /* of folders called 1, 10, 2 */
+    assert_non_null(strstr(err.text, "(0, ...) and those of the model (1, ...) are numbers"));
     assert_int_equal(smoe_dataset_align(set, from_2, 3, NULL), 0);
     assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "matched by their numbers"));
     assert_int_equal(smoe_dataset_align(set, texts, 4, NULL), 0);
@@ -275,6 +279,12 @@ static void classes_by_number(void **state) {
     set = folders_open(&spec, "test"); /* data.classes=11 of images of 0 .. 3 */
     assert_int_equal(smoe_dataset_align(set, unseen, 11, NULL), 0);
     for (size_t i = 0; i < 4; i++) assert_int_equal(smoe_dataset_label(set, i), number[i]);
+    smoe_dataset_free(set);
+    set = folders_open(&spec, "test"); /* 10 may be the last class of a model that counts from 0 */
+    assert_true(smoe_dataset_other_classes(set, to_10, 4, &order));
+    assert_null(order);
+    assert_int_equal(smoe_dataset_align(set, to_10, 4, &err), -1);
+    assert_non_null(strstr(err.text, "some in the order of texts (1, 10, 2)"));
     smoe_dataset_free(set);
 }
 
