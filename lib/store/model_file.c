@@ -287,9 +287,9 @@ static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
         const smoe_tensor *t = smoe_safetensors_at(file, i);
         if (t->dtype > SMOE_DTYPE_F64)
             smoe_fail_more(&found, SMOE_DATA,
-                           "%s: tensor %.100s: dtype %s, expected F32, F16, BF16 or F64; save "
-                           "tensor.float() instead",
-                           smoe_safetensors_path(file), t->name, t->type);
+                           "%s: tensor %.100s: dtype %s, expected F32, F16, BF16 or F64; %s",
+                           smoe_safetensors_path(file), t->name, t->type,
+                           smoe_type_remedy(t->type));
     }
     return smoe_fail_found(err, &found);
 }

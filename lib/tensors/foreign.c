@@ -177,10 +177,8 @@ static target *scaled_by(const targets *all, const char *gamma, const char *word
 static int check_type(const piece *p, smoe_err *err) {
     for (smoe_dtype i = SMOE_DTYPE_F32; i <= SMOE_DTYPE_F64; i++)
         if (!strcmp(smoe_dtype_name(i), p->type)) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "tensor %s: dtype %s, expected F32, F16, BF16 or F64; save tensor.float() "
-                     "instead",
-                     p->name, p->type);
+    return smoe_fail(err, SMOE_DATA, "tensor %s: dtype %s, expected F32, F16, BF16 or F64; %s",
+                     p->name, p->type, smoe_type_remedy(p->type));
 }
 
 /* gamma * (x W^T + b): the factors of layer scale become part of the layer before it. */

@@ -295,9 +295,8 @@ int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, cons
                               smoe_shape_text(want, ndim, dim + axis));
     if (t->dtype > SMOE_DTYPE_F64)
         return smoe_fail_more(err, SMOE_DATA,
-                              "%s: tensor %s: dtype %s, expected F32, F16, BF16 or F64; save "
-                              "tensor.float() instead",
-                              path, t->name, t->type);
+                              "%s: tensor %s: dtype %s, expected F32, F16, BF16 or F64; %s", path,
+                              t->name, t->type, smoe_type_remedy(t->type));
     return 0;
 }
 

@@ -66,7 +66,9 @@ static const char *const calls[CALLS] = {
     [REBUILD_WITH_STATE] = "torch._utils _rebuild_parameter_with_state",
 };
 
-static const char rare_elements[] = "it has elements of a rare type; save tensor.float() instead";
+static const char rare_elements[] =
+    "it has elements of a rare type; save tensor.float() instead, or, if they are quantized and "
+    "have scales, the dequantized tensor";
 static const char lazy_view[] =
     "it is a conj or neg view; save tensor.resolve_conj().resolve_neg()";
 

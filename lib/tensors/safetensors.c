@@ -66,6 +66,13 @@ size_t smoe_type_bytes(const char *word) {
     return i < TYPES ? types[i].bits / 8 : 0;
 }
 
+const char *smoe_type_remedy(const char *word) {
+    size_t i = type_of(word);
+    bool narrow = i < TYPES && types[i].bits <= 8 && strcmp(word, "BOOL") != 0;
+    return narrow ? "quantized weights need their scales: save them dequantized"
+                  : "save tensor.float() instead";
+}
+
 const char *smoe_dtype_name(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].name : "";
 }

@@ -21,6 +21,8 @@ typedef enum smoe_dtype {
 size_t smoe_dtype_bytes(smoe_dtype dtype);
 /* Bytes of an element of any type of the format, by its word; 0 if it has less than one. */
 size_t smoe_type_bytes(const char *type);
+/* What to save instead of a tensor of a type, by its word, that weights do not have. */
+const char *smoe_type_remedy(const char *type);
 const char *smoe_dtype_name(smoe_dtype dtype);
 
 enum { SMOE_TENSOR_DIMS = 8 };

@@ -142,6 +142,10 @@ static void test_refusals(void **state) {
     refused(
         state, &t, SMOE_DTYPE_BF16,
         "bad: tensor n: dtype I64, expected F32, F16, BF16 or F64; save tensor.float() instead");
+    t.dtype = SMOE_DTYPE_U8; /* as the packed weights of a quantized model */
+    refused(state, &t, SMOE_DTYPE_BF16,
+            "bad: tensor n: dtype U8, expected F32, F16, BF16 or F64; quantized weights need their "
+            "scales: save them dequantized");
     free(x);
 }
 

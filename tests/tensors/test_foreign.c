@@ -1320,7 +1320,7 @@ static void rare_tensors(void **state) {
     } rows[] = {
         {"torch._utils", "_rebuild_sparse_tensor", "it is sparse; save tensor.to_dense()"},
         {"torch._utils", "_rebuild_qtensor", "it is quantized; save tensor.dequantize()"},
-        {"torch._utils", "_rebuild_tensor_v3", "a rare type; save tensor.float()"},
+        {"torch._utils", "_rebuild_tensor_v3", "if they are quantized and have scales"},
         {"torch._utils", "_rebuild_meta_tensor_no_storage", "it has no elements (device meta)"},
         {"torch._utils", "_rebuild_nested_tensor", "it is not a plain tensor"},
         {"torch._tensor", "_rebuild_from_type_v2", "save tensor.as_subclass(torch.Tensor)"},
