@@ -256,7 +256,8 @@ static int push_stacked(machine *m) {
     return push_named(m, name);
 }
 
-/* ("storage", type, key, device, elements) */
+/* ("storage", type, key, device, elements), and before version 1.6 also None, or, in the first
+ * versions of PyTorch, the part of that storage that is meant. */
 static int push_storage(machine *m) {
     const value *tuple = top(m, 0);
     const value *word = tuple && tuple->kind == TUPLE ? item(m, tuple, 0) : NULL;
@@ -268,6 +269,11 @@ static int push_storage(machine *m) {
     if (!key || !pickle_is(word, TEXT, "storage") || (type->kind != TYPE && type->kind != CALL) ||
         key->kind != TEXT)
         return fail(m, "what it refers to is not a storage");
+    const value *part = item(m, tuple, 5);
+    if (part && part->kind == TUPLE)
+        return fail(m,
+                    "storage %.*s: a part of another; load the file with PyTorch and save it again",
+                    (int)(key->length < 99 ? key->length : 99), key->text);
     m->depth--;
     if (type->kind == CALL) return push(m, (value){.kind = OBJECT}); /* elements of another type */
     value storage = {

@@ -1249,6 +1249,9 @@ static void hostile_pickles(void **state) {
         ROW("\x80\x02\x8a\x09", "the pickle ends in the middle"),
         ROW("\x80\x02\x87", "a tuple of more values than there are"),
         ROW("\x80\x02NQ", "what it refers to is not a storage"),
+        ROW("\x80\x02(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+            "7NK\1)tQ",
+            "storage 7: a part of another"),
         ROW("\x80\x02NNR", "calls something that is not a function"),
         ROW("\x80\x02Nb", "sets the state of something that is not an object"),
         ROW("\x80\x02N\x93", "a name that is not a text"),
