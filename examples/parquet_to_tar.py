@@ -97,8 +97,8 @@ def copy(out, split, path, given, number, kinds):
     first = number
     for image, label, names in rows(path, given):
         where = f"{path}: row {number - first}"
-        data = image["bytes"] if isinstance(image, dict) else image
-        if not data:
+        data = image.get("bytes") if isinstance(image, dict) else image
+        if not data or not isinstance(data, bytes):
             fail(f"{where}: no bytes of an image")
         name = class_name(names, label, where)
         kinds.add(bool(names) or isinstance(label, str))
@@ -131,10 +131,13 @@ def main(words):
     if not files:
         fail("no files: write train= and their names")
     numbers, kinds = {}, set()
-    with tarfile.open(words[0] + ".part", "w") as out:
-        for split, path in files:
-            numbers[split] = copy(out, split, path, given, numbers.get(split, 0), kinds)
-    os.replace(words[0] + ".part", words[0])
+    try:
+        with tarfile.open(words[0] + ".part", "w") as out:
+            for split, path in files:
+                numbers[split] = copy(out, split, path, given, numbers.get(split, 0), kinds)
+        os.replace(words[0] + ".part", words[0])
+    except OSError as error:
+        fail(f"{error.filename or words[0]}: {error.strerror}")
     print(words[0] + ": " + ", ".join(f"{n} images of {s}" for s, n in numbers.items()))
 
 

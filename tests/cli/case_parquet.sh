@@ -74,6 +74,21 @@ for file in page.parquet nowhere.parquet; do
     status 1 convert train= $file
     [ "$(wc -l <err)" -eq 1 ] && grep -q "^parquet_to_tar: $file: " err || fail "$(cat err)"
 done
+# An archive that cannot be written, and images that are no bytes.
+python3 - <<'END'
+import pyarrow, pyarrow.parquet
+for name, image in ("paths", {"path": "a.png"}), ("whole", 3):
+    pyarrow.parquet.write_table(pyarrow.table({"image": [image], "label": [0]}), name + ".parquet")
+END
+for file in paths whole; do
+    status 1 convert train= $file.parquet
+    [ "$(cat err)" = "parquet_to_tar: $file.parquet: row 0: no bytes of an image" ] || fail "$(cat err)"
+done
+mkdir folder.tar
+for out in nowhere/out.tar folder.tar; do
+    status 1 python3 "$ROOT/examples/parquet_to_tar.py" $out label=fine train= two.parquet 2>err
+    [ "$(wc -l <err)" -eq 1 ] && grep -q "^parquet_to_tar: .*$out.part: " err || fail "$(cat err)"
+done
 status 1 convert train=
 grep -qx 'parquet_to_tar: no files: write train= and their names' err || fail "$(cat err)"
 [ ! -e none.tar ] || fail "an archive of files that cannot be read"
