@@ -146,6 +146,66 @@ static void print_paper(const paper_entry *p) {
     if (p->scale) printf("  $ %s\n", p->scale);
 }
 
+static void print_papers_heading(void) {
+    puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
+         "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
+         "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
+         "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
+}
+
+/* Whether the numbers at the start of a text such as "3, 22 to 25, rest" include this one. */
+static bool has_number(const char *text, long number) {
+    long before = 0;
+    for (bool range = false; isdigit((unsigned char)*text);) {
+        char *end;
+        long n = strtol(text, &end, 10);
+        if (n == number || (range && before < number && number < n)) return true;
+        range = !strncmp(end, " to ", 4);
+        text = range                       ? end + 4
+               : !strncmp(end, " and ", 5) ? end + 5
+               : !strncmp(end, ", ", 2)    ? end + 2
+                                           : end;
+        before = n;
+    }
+    return false;
+}
+
+/* Whether the entry has, for example, "Fig." 4 of the paper 'S' or 'V', or of any for 0. */
+static bool has_numbered(const paper_entry *p, char paper, const char *kind, long number) {
+    char of = *p->where;
+    for (const char *at = p->where; *at; at++) {
+        if (!strncmp(at, "; ", 2)) of = at[2];
+        if (strncmp(at, kind, strlen(kind)) != 0 || (paper && paper != of)) continue;
+        const char *list = at + strlen(kind);
+        list += *list == 's';
+        if (*list == ' ' && has_number(list + 1, number)) return true;
+    }
+    return false;
+}
+
+/* Prints what there is for "Fig. 4", "figure 4", "S Table 3" and the like. */
+static bool help_numbered(const char *word) {
+    static const char *const kinds[] = {"Fig.", "Table", "algorithm", "equation"};
+    char paper = '\0', name[16];
+    long number;
+    int length = 0;
+    bool found = false;
+    if (*word && word[1] == ' ') {
+        paper = (char)toupper((unsigned char)*word);
+        word += 2;
+    }
+    if (sscanf(word, "%15[A-Za-z.] %5ld%n", name, &number, &length) != 2 || word[length])
+        return false;
+    for (size_t k = 0; k < SMOE_COUNT(kinds); k++)
+        for (size_t i = 0; i < SMOE_COUNT(papers) && !strncasecmp(name, kinds[k], 3); i++) {
+            if (!has_numbered(&papers[i], paper, kinds[k], number)) continue;
+            if (!found) print_papers_heading();
+            found = true;
+            print_paper(&papers[i]);
+        }
+    return found;
+}
+
 /* ---- a word that is no name ------------------------------------------------------------------ */
 
 /* Whether the name or the words have this word; the first hit prints the heading. */
@@ -209,6 +269,7 @@ static bool search(const char *word) {
 
 int cmd_help(const smoe_options *options, smoe_err *err) {
     const char *word = options->args ? options->arg[0] : NULL, *here;
+    const char *last = word ? strrchr(word, '.') : NULL; /* of train.epochs: epochs */
     const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
     char section[64] = "";
     if (word && strlen(word) < sizeof section) strcpy(section, word);
@@ -223,19 +284,16 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
     } else if (!strcmp(word, "profiles"))
         help_profiles();
     else if (!strcmp(word, "papers")) {
-        puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
-             "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
-             "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
-             "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
+        print_papers_heading();
         for (size_t i = 0; i < SMOE_COUNT(papers); i++) print_paper(&papers[i]);
     } else if (help_router(word) || list_keys(key ? key : section)) {
         if (!key || strcmp(key, "model.moe.router") != 0) return 0;
         printf("\nRouters (smoe-routers(7)):\n");
         for (size_t i = 0; i < SMOE_ROUTERS; i++)
             list_entry(smoe_routers[i].name, smoe_routers[i].summary, NAME, stdout);
-    } else if ((here = smoe_spec_elsewhere(word)))
+    } else if ((here = smoe_spec_elsewhere(last ? last + 1 : word)))
         printf("%s\n  %s\n", word, here);
-    else if (strlen(word) < 3 || !search(word)) {
+    else if (!help_numbered(word) && (strlen(word) < 3 || !search(word))) {
         smoe_fail(err, SMOE_USAGE, "'%s' is not a command, a key or a router", word);
         return smoe_fail_more(err, SMOE_USAGE,
                               "`smoe --help` lists the commands, `smoe help model` the keys of a "

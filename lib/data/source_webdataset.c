@@ -18,6 +18,7 @@
  * With data.on_error: skip, every image is decoded once at the start, and samples that cannot be
  * used are left out, up to one of 100.
  */
+#include "base/file.h"
 #include "base/json.h"
 #include "data/archive.h"
 #include "data/dataset_source.h"
@@ -253,6 +254,13 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
                                   : smoe_alloc_text(set->path);
     int status = webdataset_expand(s, path, err);
     if (status || named) return status;
+    if (s->shards == 1 && smoe_file_is_folder(s->shard[0]))
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "data.path: %s is a folder: write the pattern of its shards, as "
+            "NAME-{split}.tar, or as NAME-{00..09}.tar with data.holdout=N, the number "
+            "of shards to hold out",
+            set->path);
     if (!train && !held)
         return smoe_fail(err, SMOE_USAGE,
                          "data.path: %s has no {split}: add it, or set data.holdout to the number "
