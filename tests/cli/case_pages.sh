@@ -184,14 +184,14 @@ grep -o 'planned at different times, of [0-9, ]*and [0-9]* contrasts' "$page" | 
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of [0-9]*. Over all together: \([0-9]*\)\.$/would leave \2 of these \1/p' >numbers
 tr '\n' ' ' <"$ROOT/experiments/README.md" | grep -qF "$(cat numbers)" || echo "experiments/README.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
 # The contrasts that a correction over all families would not leave have the same names in README.md and objections.md, and are those of families.sh,
-# whose rows have the sweep and the value of a row under Decided.
+# whose rows have the sweep, the value and the finding of a row under Decided.
 for list in README objections; do
     tr '\n' ' ' <"$ROOT/experiments/$list.md" | grep -oE ': not ([A-Z][0-9]+, )*[A-Z][0-9]+ and [A-Z][0-9]+' | grep -oE '[A-Z][0-9]+' | sort >"not_left_$list"
 done
 "$ROOT/experiments/families.sh" | awk -F ' *[|] *' '
     function size(x) { sub(/^[-+]/, "", x); return x }
-    NR == FNR { if (/^## /) decided = /^## Decided/; if (decided && /^\| \[/) { sweep = $2; gsub(/^\[|\].*/, "", sweep); effect = $4; sub(/ .*/, "", effect); title = $3; sub(/[,:].*/, "", title); name[sweep, size(effect)] = title }; next }
-    /^\| [a-z]/ && $5 != "finding" && $5 != "open" && $7 >= 0.05 { print ($2, size($4)) in name ? name[$2, size($4)] : $2 "-" $3 }' "$ROOT/experiments/README.md" - | sort >not_left
+    NR == FNR { if (/^## /) decided = /^## Decided/; if (decided && /^\| \[/) { sweep = $2; gsub(/^\[|\].*/, "", sweep); effect = $4; sub(/ .*/, "", effect); title = $3; sub(/[,:].*/, "", title); found = $6; gsub(/[*]/, "", found); name[sweep, size(effect), found] = title }; next }
+    /^\| [a-z]/ && $5 != "finding" && $5 != "open" && $7 >= 0.05 { print ($2, size($4), $5) in name ? name[$2, size($4), $5] : $2 "-" $3 }' "$ROOT/experiments/README.md" - | sort >not_left
 for list in README objections; do
     differ=$(diff not_left "not_left_$list" | grep '^[<>]' | sed 's/^< /lacks /; s/^> /has too many: /' | tr '\n' ',' | sed 's/,$//; s/,/, /g')
     [ -z "$differ" ] || echo "experiments/$list.md: its list \"not P1, ...\" of contrasts that a correction over all families would not leave $differ: write the decided ones of experiments/families.sh whose p over all is 0.05 or more, in README.md and objections.md alike" >>wrong
