@@ -336,7 +336,7 @@ char *smoe_dataset_sorted_as_texts(const smoe_dataset *set) {
 
 /* Whether the classes of one are numbers in the order of texts, as 1, 10, 2, and those of the other
  * one have no names: neither their names nor their places match. */
-static bool matchless(const smoe_dataset *set, char *const *name, size_t count) {
+static bool unmatchable(const smoe_dataset *set, char *const *name, size_t count) {
     return !by_names(set, name, count) &&
            (sorted_as_texts(set->class_name, set->named) || sorted_as_texts(name, count));
 }
@@ -347,7 +347,7 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
     *order = NULL;
     for (size_t k = 0; same && k < count; k++)
         same = smoe_accents_same(set->class_name[k], name[k]);
-    if (same || !by_names(set, name, count)) return !same && matchless(set, name, count);
+    if (same || !by_names(set, name, count)) return !same && unmatchable(set, name, count);
     uint32_t *number = smoe_alloc(set->named, sizeof *number);
     SMOE_FREED bool *taken = smoe_alloc(count, sizeof *taken);
     for (size_t k = 0; each && k < count; k++) {
@@ -369,7 +369,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     bool here = has_names(set->class_name, set->named);
     bool named = by_names(set, name, count), numbered = here != has_names(name, count) && !named;
     if (same == set->named && same == count && count == set->classes) return 0;
-    if (matchless(set, name, count))
+    if (unmatchable(set, name, count))
         return smoe_fail(err, SMOE_DATA,
                          "%s: its classes (%.80s, ...) and those of the model (%.80s, ...) are "
                          "numbers, some in the order of texts (1, 10, 2), and not all of the data "
