@@ -330,6 +330,13 @@ int smoe_cmd_folder(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE, "%s is a file and not a folder; -o DIR names a folder", dir);
 }
 
+void smoe_cmd_planned(const char *dir, bool there, const smoe_options *options) {
+    bool used = options->resume || options->extend || options->force;
+    if (there && options->dry_run && !used && !options->quiet)
+        smoe_cmd_print(stderr, "%s: exists already; without --dry-run this would be refused\n",
+                       dir);
+}
+
 int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *err) {
     char file[64];
     if (options->out && smoe_cmd_folder(options->out, err)) return -1;

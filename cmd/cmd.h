@@ -131,6 +131,10 @@ int smoe_cmd_targets(const char *files, const smoe_options *options, smoe_err *e
 /* SMOE_USAGE if the folder that is to be made or filled is a file. */
 int smoe_cmd_folder(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Of a dry run that is new: a remark if its folder is there, so that the command itself would be
+ * refused. */
+void smoe_cmd_planned(const char *dir, bool there, const smoe_options *options);
+
 /* Refuses a run as the folder of -o, where files of the result would have names of its own files.
  */
 int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;

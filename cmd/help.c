@@ -268,7 +268,10 @@ static bool search(const char *word) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 int cmd_help(const smoe_options *options, smoe_err *err) {
-    const char *word = options->args ? options->arg[0] : NULL, *here;
+    SMOE_FREED char *word = NULL; /* or words, as Fig. 9 */
+    for (size_t i = 0; i < options->args; i++)
+        smoe_text_add(&word, "%s%s", i ? " " : "", options->arg[i]);
+    const char *here;
     const char *last = word ? strrchr(word, '.') : NULL; /* of train.epochs: epochs */
     const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
     char section[64] = "";

@@ -43,6 +43,15 @@ static int hint(const smoe_command *command, smoe_err *err) {
                           command ? command->name : "", command ? " " : "");
 }
 
+/* Those of an option that is for some commands only: "train, sweep". Returns buf. */
+static const char *commands_of(const smoe_option *option, char *buf, size_t size) {
+    const char *rest = option->commands;
+    char name[32];
+    for (*buf = '\0'; smoe_text_next(&rest, ' ', name, sizeof name);)
+        smoe_text_list(buf, size, "%s", name);
+    return buf;
+}
+
 /* Reports an option that getopt_long did not recognise: it is ambiguous, belongs to another
  * command, or is misspelt. */
 static int opt_unknown(const smoe_command *command, const char *text, const char *next,
@@ -54,6 +63,7 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
     for (size_t i = 0; i < OPTIONS; i++) {
         const smoe_option *entry = &smoe_option_table[i];
         if (!smoe_option_applies(entry, command)) {
+            char list[256];
             if (strcmp(entry->name, name)) continue;
             smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
                       name,
@@ -61,7 +71,7 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
                           ? "COMMAND, with most other commands"
                       : entry->scope == SMOE_OPT_COMMANDS ? "COMMAND, after the command"
                       : entry->scope == SMOE_OPT_PROGRAM  ? "itself"
-                                                          : entry->commands);
+                                                          : commands_of(entry, list, sizeof list));
             return hint(command, err);
         }
         names[count++] = entry->name;

@@ -504,6 +504,7 @@ static int sweep_open_spec(smoe_sweep *sweep, const char *arg, const smoe_option
     if ((options->resume || options->extend) && smoe_sweep_match(sweep, dir, options->extend, err))
         return -1;
     if (set_wishes(sweep, !there, options, err)) return -1;
+    smoe_cmd_planned(dir, there, options);
     if (action == smoe_trials_estimate) return 0;
     if (action == smoe_trials_power || action == sweep_pack) {
         smoe_sweep_free(sweep);

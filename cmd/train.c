@@ -512,6 +512,7 @@ static int train_together(const smoe_options *options, smoe_err *err) {
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
     remark(&job, options);
+    smoe_cmd_planned(job.dir, !access(job.dir, F_OK), options);
     return options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
 }
 

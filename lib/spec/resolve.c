@@ -87,12 +87,14 @@ static void check_model(smoe_reading *reading) {
         clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
     if (spec->data.image_size % model->patch_size)
         clash(reading, KEYS("model.patch_size", "data.image_size"),
-              "patches of %zu do not divide an image of %zu: use a divisor of it",
-              model->patch_size, spec->data.image_size);
+              "patches of %zu do not divide an image of %zu: use patches that divide it, or an "
+              "image that is a multiple of %zu",
+              model->patch_size, spec->data.image_size, model->patch_size);
     if (model->width % model->heads)
         clash(reading, KEYS("model.heads", "model.width", "model.variant"),
-              "%zu heads do not divide the width %zu: use a divisor of it", model->heads,
-              model->width);
+              "%zu heads do not divide the width %zu: use a number that does, or a width that is "
+              "a multiple of %zu",
+              model->heads, model->width, model->heads);
     if (model->position == SMOE_POSITION_SINCOS2D && model->width % 4)
         clash(reading, KEYS("model.position", "model.width"),
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
@@ -146,8 +148,9 @@ static void check_facts(smoe_reading *reading) {
               cells, edge * edge, (edge + 1) * (edge + 1));
     else if (data->image_size % edge)
         clash(reading, KEYS("data.facts.cells", "data.image_size"),
-              "%zu cells along an edge do not divide an image of %zu: use a divisor of it", edge,
-              data->image_size);
+              "%zu cells along an edge do not divide an image of %zu: use another number, "
+              "or an image that is a multiple of %zu",
+              edge, data->image_size, edge);
     if (data->facts.distractors >= cells)
         clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
               "%zu distractor%s and the marked cell do not fit into %zu cell%s: use %zu at most",
@@ -226,8 +229,9 @@ static void check_text(smoe_reading *reading) {
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),
-              "%zu heads do not divide the width %zu of the text tower: use a divisor of it",
-              text.heads, text.width);
+              "%zu heads do not divide the width %zu of the text tower: use a number that does, or "
+              "a width that is a multiple of %zu",
+              text.heads, text.width, text.heads);
     if (!smoe_sources[data->source].captions)
         clash(reading, KEYS("train.loss", "data.source"),
               "it compares images with captions, but %s has none", smoe_sources[data->source].name);

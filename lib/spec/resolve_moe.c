@@ -203,8 +203,10 @@ static void check_router(smoe_reading *reading) {
     size_t piece = spec->train.batch_size / spec->train.pieces;
     if (choices && !reading->trained && piece % moe->choice.group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
-              "groups of %zu images do not divide the %s of %zu: use a divisor of it",
-              moe->choice.group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
+              "groups of %zu images do not divide the %s of %zu: use groups that divide it, "
+              "or a multiple of %zu images",
+              moe->choice.group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece,
+              moe->choice.group_images);
     if (moe->expert.universal >= moe->experts)
         clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
               "%zu universal experts of %zu leave no other: use at most %zu", moe->expert.universal,

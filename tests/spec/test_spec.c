@@ -409,10 +409,10 @@ static void an_override_does_not_excuse_the_file(void **state) {
 static void the_closest_to_the_user_is_blamed(void **state) {
     specs_wrong("model: {patch_size: 4}", "data.image_size=30",
                 "override data.image_size=30: data.image_size: patches of 4 do not divide an image "
-                "of 30: use a divisor of it");
-    specs_wrong(
-        "data: {image_size: 30}", NULL,
-        "t:1:20: data.image_size: patches of 4 do not divide an image of 30: use a divisor of it");
+                "of 30: use patches that divide it, or an image that is a multiple of 4");
+    specs_wrong("data: {image_size: 30}", NULL,
+                "t:1:20: data.image_size: patches of 4 do not divide an image of 30: use patches "
+                "that divide it, or an image that is a multiple of 4");
 }
 
 /* ---- limits ---------------------------------------------------------------- */

@@ -367,7 +367,7 @@ static void trained_models_are_not_asked_about_training(void **state) {
                 "in train.steps 50: shorten them, as with train.schedule.warmup=5 "
                 "train.schedule.cooldown=10, or train longer\n"
                 "t:1:52: model.moe.group_images: groups of 12 images do not divide "
-                "the batch of 16: use a divisor of it");
+                "the batch of 16: use groups that divide it, or a multiple of 12 images");
 }
 
 /* A list has a number for each MoE layer, here those of blocks 1 and 3. It is written back as
