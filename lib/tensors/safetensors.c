@@ -68,9 +68,11 @@ size_t smoe_type_bytes(const char *word) {
 
 const char *smoe_type_remedy(const char *word) {
     size_t i = type_of(word);
-    bool narrow = i < TYPES && types[i].bits <= 8 && strcmp(word, "BOOL") != 0;
-    return narrow ? "quantized weights need their scales: save them dequantized"
-                  : "save tensor.float() instead";
+    /* several narrow weights are often packed into a whole number of 32 bits */
+    bool whole = *word == 'I' || *word == 'U';
+    bool quantized = i < TYPES && types[i].bits <= (whole ? 32 : 8) && strcmp(word, "BOOL") != 0;
+    return quantized ? "quantized weights need their scales: save them dequantized"
+                     : "save tensor.float() instead";
 }
 
 const char *smoe_dtype_name(smoe_dtype dtype) {

@@ -90,6 +90,10 @@ static void test_every_type_of_the_format(void **state) {
         smoe_safetensors_free(file);
         free(bytes);
     }
+    /* 32 bits may be eight weights of four */
+    assert_string_equal(smoe_type_remedy("I32"), smoe_type_remedy("F4"));
+    assert_string_equal(smoe_type_remedy("I64"), smoe_type_remedy("BOOL"));
+    assert_string_not_equal(smoe_type_remedy("I32"), smoe_type_remedy("I64"));
 }
 
 #define F32_AT(shape, from, to) \
