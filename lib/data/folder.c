@@ -130,9 +130,10 @@ static int no_layout(const listing *l, smoe_err *err) {
     bool shards = strstr(found, ".cls") || strstr(found, ".tar");
     if (shards) smoe_fail_more(err, SMOE_DATA, SMOE_FOLDER_SHARDS);
     if (l->loose)
-        smoe_fail_more(err, SMOE_DATA,
-                       "if those folders are the classes, data.holdout=0.1 holds out a tenth of "
-                       "each as the split test; data.labels=FILE.csv gives classes in a table");
+        smoe_fail_more(
+            err, SMOE_DATA,
+            "if those folders or tar files are the classes, data.holdout=0.1 holds out a tenth of "
+            "each as the split test; data.labels=FILE.csv gives classes in a table");
     if (shards || l->loose) return -1;
     if (l->bare) return fail_bare(l, err);
     if (l->passed.files)
