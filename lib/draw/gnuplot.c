@@ -79,22 +79,27 @@ static int gnuplot_wait_for(pid_t child) {
     return -1;
 }
 
-/* gnuplot NAME.gp in the folder, silently. Whether it succeeded. */
+/* gnuplot NAME.gp in the folder, silently. Whether it succeeded. It has a process group of its own:
+ * a signal to that of the command, such as Ctrl-C, does not end it in the middle of a picture. */
 static bool gnuplot_run(const char *folder, const char *script, bool pdf) {
     /* -d: without the user's own ~/.gnuplot, which could change or do anything. */
     char *svg[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char *)script, NULL};
     char *with_pdf[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char[]){"-e"},
                         (char[]){"pdf=1"},   (char *)script, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t own;
     pid_t child;
     int status = -1;
     if (atomic_load(&hangs) || posix_spawn_file_actions_init(&actions)) return false;
-    bool ready = !posix_spawn_file_actions_addchdir_np(&actions, folder) &&
+    posix_spawnattr_init(&own); /* its group is 0, a new one */
+    bool ready = !posix_spawnattr_setflags(&own, POSIX_SPAWN_SETPGROUP) &&
+                 !posix_spawn_file_actions_addchdir_np(&actions, folder) &&
                  !posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0) &&
                  !posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0) &&
                  !posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
-    if (ready && !posix_spawnp(&child, "gnuplot", &actions, NULL, pdf ? with_pdf : svg, environ))
+    if (ready && !posix_spawnp(&child, "gnuplot", &actions, &own, pdf ? with_pdf : svg, environ))
         status = gnuplot_wait_for(child);
+    posix_spawnattr_destroy(&own);
     posix_spawn_file_actions_destroy(&actions);
     return !status;
 }

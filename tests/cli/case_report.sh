@@ -88,3 +88,18 @@ if command -v "${CC:-cc}" >/dev/null; then
     (PATH=$PWD/hung:$PATH LD_PRELOAD=$PWD/faults.so FAULT_CLOCK=1000 status 0 smoe inspect run -q -o two --force >/dev/null 2>err)
     [ "$(cat err)" = "gnuplot did not end in 60 seconds and was killed; two/*.gp are the scripts of the figures" ] || fail "$(cat err)"
 fi
+
+# A signal to the whole process group, such as Ctrl-C, does not end gnuplot in the middle of a picture.
+if command -v setsid >/dev/null; then
+    mkdir halves
+    printf '#!/bin/sh\nprintf "<svg>" >"${2%%.gp}.svg"\nsleep 2\nprintf "</svg>" >>"${2%%.gp}.svg"\n' >halves/gnuplot && chmod +x halves/gnuplot
+    PATH=$PWD/halves:$PATH setsid smoe inspect run -q -o stopped >/dev/null 2>&1 &
+    pid=$!
+    drawn() { find stopped -name '*.svg' -exec cat {} + 2>/dev/null; }
+    tries=0
+    until [ -n "$(drawn)" ] || [ $((tries += 1)) -gt 3000 ]; do sleep 0.05; done
+    kill -TERM -$pid && { wait $pid; sleep 1; }
+    tries=0
+    until [ "$(drawn)" = "<svg></svg>" ] || [ $((tries += 1)) -gt 10 ]; do sleep 1; done
+    [ "$(drawn)" = "<svg></svg>" ] || fail "half a picture: $(drawn)"
+fi
