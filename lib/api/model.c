@@ -181,7 +181,9 @@ static void say_how_to_convert(const char *path, smoe_err *err) {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path));
     SMOE_FREED char *first = smoe_text_format("%s[0]", path);
-    SMOE_FREED char *png = smoe_text_format("%.*s.png", stem, path);
+    /* not over the file itself */
+    const char *more = strcasecmp(path + stem, ".png") ? "" : "-converted";
+    SMOE_FREED char *png = smoe_text_format("%.*s%s.png", stem, path, more);
     SMOE_FREED char *from = smoe_shell_word(first), *to = smoe_shell_word(png);
     smoe_fail_more(err, SMOE_DATA, "ImageMagick converts it to PNG: convert %s %s", from, to);
 }

@@ -54,6 +54,7 @@ foreign '\0\0\0\034ftypavif' a.avif AVIF "smoe predict: ImageMagick converts it 
 foreign 'II*\0' a.tiff TIFF "smoe predict: ImageMagick converts it to PNG: convert 'a.tiff[0]' a.png"
 foreign 'GIF89a' "my photos/gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/gif[0]' 'my photos/gif.png'"
 foreign 'GIF89a' "my photos/it's.gif" GIF "smoe predict: ImageMagick converts it to PNG: convert 'my photos/it'\\''s.gif[0]' 'my photos/it'\\''s.png'"
+foreign 'GIF89a' g.PNG GIF "smoe predict: ImageMagick converts it to PNG: convert 'g.PNG[0]' g-converted.png"
 foreign 'BM' a.bmp BMP "smoe predict: ImageMagick converts it to PNG: convert 'a.bmp[0]' a.png"
 
 # Logits that are not finite end the work, after the images before them: weights so large that white overflows and grey does not.
