@@ -440,7 +440,8 @@ static bool tune_repeats(const smoe_frame *table, size_t row) {
 
 /* The rows as they are written in a spec: the settings and the values that were found, once. */
 static void tune_zip(smoe_result *result, const smoe_frame *table) {
-    smoe_result_line(result, NULL, "sweep.zip of a spec that trains with these values:");
+    smoe_result_line(result, NULL,
+                     "the section sweep.zip of a spec that trains with these values:");
     for (size_t c = 0; table->column[c].words; c++) {
         const char *key = table->column[c].name;
         if (!tune_trained(&table->column[c])) continue;

@@ -20,7 +20,7 @@ sweep: {grid: {train.optimizer.lr: [1e-5, 1e-2], model.depth: [1, 2]}, seeds: [0
 END
 status 0 smoe sweep rates.yaml -q -o own >/dev/null
 status 0 smoe sweep own --tune train.optimizer.lr >out
-[ "$(grep -n -A 3 '^sweep.zip ' out)" = "5:sweep.zip of a spec that trains with these values:
+[ "$(grep -n -A 3 '^the section sweep.zip ' out)" = "5:the section sweep.zip of a spec that trains with these values:
 6-  model.depth: [1, 2]
 7-  train.optimizer.lr: [1e-2, 1e-2]" ] || fail "the zip: $(cat out)"
 grep -c ' 1e-2 .* 2 *2 *highest$' out | grep -qx 2 || fail "$(cat out)"
