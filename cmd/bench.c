@@ -241,6 +241,10 @@ static void bench_add_lines(smoe_result *result, const smoe_bench *b) {
     smoe_result_more(result, ", %s/s read alone (%s/s)",
                      smoe_text_si(a, sizeof a, b->best.read_bandwidth, "B"),
                      smoe_text_si(c, sizeof c, b->median.read_bandwidth, "B"));
+    if (fmax(trained(b) ? best.unit : 0, shares_of(b, &b->infer, false).unit) > 1)
+        smoe_result_line(result, "",
+                         "below what the model reached: something else ran while they were "
+                         "measured, so the shares mean nothing; repeat on an idle machine");
     if (b->data_s > 0)
         smoe_result_line(result, "data",
                          "%.2f ms of processor time per batch, %.1f%% of that of a step",

@@ -468,6 +468,15 @@ static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err
                                     options->command->name, word);
 }
 
+/* How a sweep goes on that was stopped, or of which cells were killed or failed. */
+static void add_remedy(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED char *word = smoe_shell_word(sweep->dir);
+    bool failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, false) > 0;
+    if (err->code == SMOE_STOPPED || err->code == SMOE_PARTIAL)
+        smoe_fail_more(err, err->code, "`smoe %s --resume %s%s` %s", options->command->name, word,
+                       failed ? " --retry-failed" : "", failed ? "runs them again" : "continues");
+}
+
 /* Runs the trials and reports, also if the sweep failed or was stopped. */
 static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_err ran = {0};
@@ -477,6 +486,7 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
                          "%s: its cells.jsonl is no longer there: the folder was moved or removed "
                          "during the sweep; nothing more is written here",
                          sweep->dir);
+    add_remedy(sweep, options, &ran);
     if (sweep_report(sweep, options, err)) status = -1;
     if (status && ran.code) *err = ran;
     return status;

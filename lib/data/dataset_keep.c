@@ -181,8 +181,7 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
 
 /* ---- the classes of a model ------------------------------------------------------------------ */
 
-/* The name of a class without images of data.classes; see smoe_dataset_class_name. */
-static const char unnamed[] = "(unnamed)";
+const char smoe_dataset_unnamed[] = "(unnamed)";
 
 static bool is_place(const char *name, size_t k) {
     char number[24];
@@ -193,7 +192,7 @@ static bool is_place(const char *name, size_t k) {
 /* Whether the classes have names, and not only their numbers. */
 static bool has_names(char *const *name, size_t count) {
     for (size_t k = 0; k < count; k++)
-        if (!is_place(name[k], k) && strcmp(name[k], unnamed) != 0) return true;
+        if (!is_place(name[k], k) && strcmp(name[k], smoe_dataset_unnamed) != 0) return true;
     return false;
 }
 
@@ -300,7 +299,7 @@ static uint32_t kept_number_of(const char *class, char *const *name, size_t coun
     for (size_t i = 0; i < count; i++)
         if (smoe_accents_same(name[i], class)) return (uint32_t)i;
     for (size_t i = 0; i < count; i++)
-        if (!strcmp(name[i], unnamed) && is_place(class, i)) return (uint32_t)i;
+        if (!strcmp(name[i], smoe_dataset_unnamed) && is_place(class, i)) return (uint32_t)i;
     return UINT32_MAX;
 }
 

@@ -23,7 +23,7 @@ size_t smoe_dataset_named(const smoe_dataset *set) {
 }
 
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
-    return label < set->named ? set->class_name[label] : "(unnamed)";
+    return label < set->named ? set->class_name[label] : smoe_dataset_unnamed;
 }
 
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size) {

@@ -107,6 +107,9 @@ void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_i
 int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                         smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The name of a class without images of data.classes; see smoe_dataset_class_name. */
+extern const char smoe_dataset_unnamed[];
+
 /* From now on only the images with keep[i] are used. */
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep);
 

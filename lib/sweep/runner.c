@@ -298,12 +298,11 @@ static int runner_conclude(const runner *r, smoe_err *err) {
            chosen = smoe_choose_count(sweep);
     if (open && !r->killed && !(r->failed && r->options->fail_fast))
         return smoe_fail(err, SMOE_STOPPED,
-                         "stopped on request with %zu of %zu cell%s left; --resume continues", open,
-                         chosen, SMOE_S(chosen));
+                         "stopped on request with %zu of %zu cell%s left", open, chosen,
+                         SMOE_S(chosen));
     if (!failed && !r->killed) return 0;
     if (r->killed)
-        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",
-                  r->killed, chosen);
+        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed", r->killed, chosen);
     if (!failed) return -1;
     smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cell%s failed:", failed, chosen, SMOE_S(chosen));
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -312,7 +311,7 @@ static int runner_conclude(const runner *r, smoe_err *err) {
             smoe_fail_more(err, SMOE_PARTIAL, "%s: %.*s", sweep->trial[i].name,
                            text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
     }
-    return smoe_fail_more(err, SMOE_PARTIAL, "--resume --retry-failed runs them again");
+    return -1;
 }
 
 static int runner_open(runner *r, smoe_err *err) {

@@ -89,7 +89,8 @@ reads new smoe train $slow -o new
 [ $got -eq 75 ] && grep -qx 'smoe train: stopped on request while the data was read' new.err || fail "$got: $(cat new.err)"
 [ ! -e new ] && ! grep -q resume new.err || fail "a run that never began: $(cat new.err)"
 reads cells smoe sweep $slow seed=0,1 -o cells
-[ $got -eq 75 ] && grep -q 'stopped on request with 2 of 2 cells left; --resume continues$' cells.err || fail "$got: $(cat cells.err)"
+[ $got -eq 75 ] && grep -q 'stopped on request with 2 of 2 cells left$' cells.err &&
+    grep -q '`smoe sweep --resume cells` continues$' cells.err || fail "$got: $(cat cells.err)"
 grep -q 'writes a checkpoint' cells.err && fail "no cell runs: $(cat cells.err)"
 reads again smoe sweep --resume cells
 [ $got -eq 75 ] && grep -q 'with 2 of 2 cells left' again.err || fail "$got: $(cat again.err)"

@@ -61,7 +61,8 @@ kill -KILL "$(awk '{ print $2 }' "shot/001-experts=2,seed=1/STATUS")"
 wait $!
 got=$?
 smoe sweep --status shot | grep -qE '^001-experts=2,seed=1 +stopped +([6-9]|[1-9][0-9]+) of 300 ' || fail "$(smoe sweep --status shot)"
-[ $got -eq 5 ] && grep -q '1 of 4 cells were killed; --resume continues them' err || fail "status $got: $(cat err)"
+[ $got -eq 5 ] && grep -q '1 of 4 cells were killed$' err &&
+    grep -q '`smoe sweep --resume shot` continues$' err || fail "status $got: $(cat err)"
 [ "$(smoe sweep --status shot | grep -c ' done ')" -eq 3 ] || fail "$(smoe sweep --status shot)"
 status 0 smoe sweep --resume shot -q >/dev/null
 same_sweep whole shot
@@ -85,7 +86,8 @@ grep -q '"code": 3' out && [ "$(grep -c '"step": 24,\|"step": 0,' out)" -eq 2 ] 
 for column in $(head -n 1 whole/results.csv | tr , '\n' | sed '/^cell$/d; /^model/d; /^seed$/d; /^status$/d; /^error$/d'); do
     status 0 smoe sweep --status whole --y "$column" --x "$column" >/dev/null
 done
-status 5 smoe sweep --resume bad -q >/dev/null 2>&1
+status 5 smoe sweep --resume bad -q >/dev/null 2>err
+grep -q '`smoe sweep --resume bad --retry-failed` runs them again$' err || fail "$(cat err)"
 grep -q 'failed' bad/summary.md || fail "$(cat bad/summary.md)"
 stamp=$(stat -c %y bad/claims/001*.json)
 status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
