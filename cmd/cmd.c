@@ -428,9 +428,11 @@ const char *smoe_cmd_time(char *buf, size_t size, double seconds) {
     else if (seconds >= 2 * day)
         snprintf(buf, size, "%.*f days", seconds < 10 * day, seconds / day);
     else if (s >= 3600)
-        snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+        snprintf(buf, size, "%ld h %ld min", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(buf, size, "%ld min %ld s", s / 60, s % 60);
     else
-        snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
+        snprintf(buf, size, "%ld s", s);
     return buf;
 }
 

@@ -143,7 +143,7 @@ int smoe_cmd_no_run(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *cost);
 void smoe_cmd_parameters(smoe_result *result, const smoe_cost *cost);
 
-/* The time of an estimate: "12:34", "about 3.2 years", "does not fit". Returns buf. */
+/* The time of an estimate: "12 min 34 s", "about 3.2 years", "does not fit". Returns buf. */
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *estimate);
 
 /* --figure-width in inches; 0: none is given. */
@@ -153,8 +153,8 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) S
  * it hung and had to be killed: that is a failure, while a machine without gnuplot is none. */
 void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const char *scripts);
 
-/* "1:02:03", "4:05": seconds as hours, minutes and seconds; from two days on "2.5 days", "30
- * years". Returns buf. */
+/* Seconds in the two largest units: "5 s", "4 min 5 s", "1 h 2 min"; from two days on "2.5 days",
+ * "30 years". Returns buf. */
 const char *smoe_cmd_time(char *buf, size_t size, double seconds);
 
 /* A loss: four decimals, or four digits of a large one. Returns buf. */

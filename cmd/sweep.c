@@ -179,7 +179,7 @@ static double seconds_left(const sweep_live *live, const smoe_runner_trial *tria
     return (left + (double)waiting * spent / (double)done) / (double)most;
 }
 
-/* ", about 1:20 left"; nothing where that is not known. */
+/* ", about 1 min 20 s left"; nothing where that is not known. */
 static const char *left_text(char buf[48], const sweep_live *live, const smoe_runner_trial *trial) {
     char left[32];
     double seconds = seconds_left(live, trial);

@@ -297,12 +297,10 @@ static int runner_conclude(const runner *r, smoe_err *err) {
     size_t open = smoe_trial_count(sweep, SMOE_TRIAL_OPEN, false),
            chosen = smoe_choose_count(sweep);
     if (open && !r->killed && !(r->failed && r->options->fail_fast))
-        return smoe_fail(err, SMOE_STOPPED,
-                         "stopped on request with %zu of %zu cell%s left", open, chosen,
-                         SMOE_S(chosen));
+        return smoe_fail(err, SMOE_STOPPED, "stopped on request with %zu of %zu cell%s left", open,
+                         chosen, SMOE_S(chosen));
     if (!failed && !r->killed) return 0;
-    if (r->killed)
-        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed", r->killed, chosen);
+    if (r->killed) smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed", r->killed, chosen);
     if (!failed) return -1;
     smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cell%s failed:", failed, chosen, SMOE_S(chosen));
     for (size_t i = 0; i < sweep->trials; i++) {

@@ -30,7 +30,7 @@ said '^model       soft'
 named
 status 0 smoe sweep tiny.yaml seed=0,1 train.steps=8 -o grid >out 2>err
 said '^sweep       grid, 2 cells, 2 to run; data and model are those of the first cell$'
-said '\(1 of 2 done, about [0-9]+:[0-9]+ left\)$'
+said '\(1 of 2 done, about ([0-9]+ min )?[0-9]+ s left\)$'
 said '\(2 of 2 done\)$'
 status 0 smoe bench tiny.yaml --rounds 1 >out 2>err
 said '^model       soft'
