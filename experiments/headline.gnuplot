@@ -3,7 +3,7 @@
 # fronts-time.sh), with the number of a configuration at each point; on photographs the planned contrasts of headline-leads.csv, with their
 # intervals over seeds and test images. On facts intervals: 95%, Student's t over seeds.
 # From the top of the tree: gnuplot experiments/headline.gnuplot
-set terminal svg size 900,1285 font "sans-serif,12" background "white"
+set terminal svg size 900,1325 font "sans-serif,12" background "white"
 set output "experiments/figures/headline.svg"
 summaries(names) = sprintf("$(for s in %s; do echo experiments/results/$s/summary.csv; done)", names)
 array low[4] = [0.44, 0.2, 0.7, 4] # of the axis of cost of each panel
@@ -31,13 +31,13 @@ leads = 'set arrow 1 from first 0,graph 0 to first 0,graph 1 nohead lc rgb "#888
 set border 1; set xtics nomirror; set ytics scale 0 font ",10.5"; set grid xtics lc rgb "#e4e4e4"
 set bars 0; unset key
 set xlabel "points of precision\\@1" offset 0,0.7
-set tmargin at screen 1-48/1285.; set bmargin at screen 1-323/1285.
+set tmargin at screen 1-48/1325.; set bmargin at screen 1-363/1325.
 set lmargin at screen 250/900.; set rmargin at screen 445/900.
-set label 1 "Photographs: Soft MoE with two temperatures minus dense," at screen 12/900.,1-16/1285. font "sans-serif Bold,11.5"
-set label 2 "equal training time unless said" at screen 12/900.,1-33/1285. font ",11"
+set label 1 "Photographs: Soft MoE with two temperatures minus dense," at screen 12/900.,1-16/1325. font "sans-serif Bold,11.5"
+set label 2 "equal training time unless said" at screen 12/900.,1-33/1325. font ",11"
 set xrange [-2.5:4]; n = 0; eval leads
-set label 1 "Photographs: the same minus another router, equal steps" at screen 465/900.,1-16/1285. font "sans-serif Bold,11.5"
-set label 2 "dot: difference; line: 95% interval; grey: open" at screen 465/900.,1-33/1285. font ",11"
+set label 1 "Photographs: the same minus another router, equal steps" at screen 465/900.,1-16/1325. font "sans-serif Bold,11.5"
+set label 2 "dot: difference; line: 95% interval; grey: open" at screen 465/900.,1-33/1325. font ",11"
 set lmargin at screen 710/900.; set rmargin at screen 888/900.
 set xrange [-2:4.5]; n = 1; eval leads
 unset label; unset arrow; set ytics scale 1 font ",12"; set xtics font ",12"
@@ -50,8 +50,8 @@ set logscale x 2
 set yrange [0.6:1]
 left = 'set lmargin at screen 50/900.; set rmargin at screen 435/900.; set ylabel "test precision\\@1" offset 1.5,0'
 right = 'set lmargin at screen 503/900.; set rmargin at screen 888/900.; unset ylabel'
-upper = 'set tmargin at screen 1-405/1285.; set bmargin at screen 1-650/1285.'
-lower = 'set tmargin at screen 1-717/1285.; set bmargin at screen 1-962/1285.'
+upper = 'set tmargin at screen 1-445/1325.; set bmargin at screen 1-690/1325.'
+lower = 'set tmargin at screen 1-757/1325.; set bmargin at screen 1-1002/1325.'
 fronts = 'panel = word(panels, 5 * n - 4); set xrange [low[n]:high[n]]; plot for [i=1:4] $facts index sprintf("points %s %s", panel, word(methods, i)) using 1:2:3 with yerrorbars lw 1 pt 0 lc rgb word(colours, i), \
     for [i=1:4] $facts index sprintf("points %s %s", panel, word(methods, i)) using 1:2 with linespoints lw 2 pt marks[i] ps 0.65 lc rgb word(colours, i), \
     for [i=1:4] $facts index sprintf("numbers %s %s", panel, word(methods, i)) using 4:5:($6-$4):($7-$5) with vectors nohead lw 0.5 lc rgb word(colours, i), \
@@ -74,7 +74,7 @@ set xlabel "seconds, one thread"
 n = 4; eval fronts
 # the list of the configurations
 unset logscale x; unset border; unset xtics; unset ytics; unset grid; unset xlabel; unset title
-set lmargin at screen 0; set rmargin at screen 1; set tmargin at screen 1-1007/1285.; set bmargin at screen 1-1275/1285.
+set lmargin at screen 0; set rmargin at screen 1; set tmargin at screen 1-1047/1325.; set bmargin at screen 1-1315/1325.
 set xrange [0:900]; set yrange [20:-0.6]
 start = "6 203 443 665"
 do for [i=1:4] {
