@@ -181,8 +181,6 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
 
 /* ---- the classes of a model ------------------------------------------------------------------ */
 
-const char smoe_dataset_unnamed[] = "(unnamed)";
-
 static bool is_place(const char *name, size_t k) {
     char number[24];
     snprintf(number, sizeof number, "%zu", k);

@@ -22,6 +22,8 @@ size_t smoe_dataset_named(const smoe_dataset *set) {
     return set->named;
 }
 
+const char smoe_dataset_unnamed[] = "(unnamed)";
+
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
     return label < set->named ? set->class_name[label] : smoe_dataset_unnamed;
 }
