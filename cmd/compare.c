@@ -98,6 +98,7 @@ typedef struct logits_apart {
     size_t right[2][2];   /* [a is right][b is right] */
     double most, rms;     /* differences of a logit */
     char where[256];      /* the image of the largest */
+    char pixels[160];     /* keys of data by which the pixel values of an image differ, or "" */
 } logits_apart;
 
 typedef struct evaluated {
@@ -176,6 +177,7 @@ static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *
     double squares = 0;
     size_t worst = 0;
     o->images = a->images;
+    smoe_spec_pixels_apart(&a->loaded.spec, &b->loaded.spec, o->pixels, sizeof o->pixels);
     for (size_t i = 0; i < a->images; i++) {
         const smoe_prediction *x = &a->prediction[i], *y = &b->prediction[i];
         o->agree += x->top == y->top;
@@ -288,6 +290,9 @@ static void add_outputs(smoe_result *result, const logits_apart *o) {
                      o->right[0][0]);
     smoe_result_line(result, "logits", "differ by %.6g (root mean square), at most by %.6g, of %s",
                      o->rms, o->most, o->where);
+    if (*o->pixels)
+        smoe_result_line(result, "pixels",
+                         "each model gets those of its own spec; the two differ in %s", o->pixels);
 }
 
 /* Compares b, the argument of this number, with the first; number 0: there are only two. */

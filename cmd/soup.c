@@ -31,12 +31,6 @@ static void soup_job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static bool series_differ(const smoe_series *a, const smoe_series *b, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (smoe_series_at(a, i) != smoe_series_at(b, i)) return true;
-    return false;
-}
-
 /* Whether a key that was written in two ways tells the models apart; those of training, as dropout,
  * may differ, and so may the name of the sizes. */
 static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key) {
@@ -44,14 +38,14 @@ static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key
     if (!strcmp(key, "model.moe.layers"))
         return memcmp(own->is_moe, its->is_moe, sizeof own->is_moe) != 0;
     if (!strcmp(key, "data.mean"))
-        return series_differ(&a->data.mean, &b->data.mean, a->data.channels);
+        return smoe_series_differ(&a->data.mean, &b->data.mean, a->data.channels);
     if (!strcmp(key, "data.std"))
-        return series_differ(&a->data.std, &b->data.std, a->data.channels);
+        return smoe_series_differ(&a->data.std, &b->data.std, a->data.channels);
     if (!strcmp(key, "model.moe.k") &&
-        !series_differ(&own->choice.k, &its->choice.k, own->layer_count))
+        !smoe_series_differ(&own->choice.k, &its->choice.k, own->layer_count))
         return false;
     if (!strcmp(key, "model.moe.capacity") &&
-        !series_differ(&own->choice.capacity, &its->choice.capacity, own->layer_count))
+        !smoe_series_differ(&own->choice.capacity, &its->choice.capacity, own->layer_count))
         return false;
     bool shapes = !strncmp(key, "model.", 6) || !strncmp(key, "text.", 5);
     return shapes && strcmp(key, "model.variant") != 0 &&
@@ -59,9 +53,10 @@ static bool tells_models(const smoe_spec *a, const smoe_spec *b, const char *key
 }
 
 /* Tensors of the same shapes can be those of different models: the routers, for example, or pixels
- * on another scale. A key that only one has is new, and the other has its default. */
+ * on another scale. A key that only one has is new, and the other has its default. Images may have
+ * been prepared otherwise in training, as they may have been augmented otherwise: a remark. */
 static int soup_check_model(const char *own, const char *text, const char *path, const char *first,
-                            smoe_err *err) {
+                            const smoe_options *options, smoe_err *err) {
     if (!own || !text) return 0;
     const smoe_spec_text texts[] = {{.text = own, .label = first, .trained = true},
                                     {.text = text, .label = path, .trained = true}};
@@ -83,6 +78,12 @@ static int soup_check_model(const char *own, const char *text, const char *path,
                 "and get the same pixel values",
                 path, key, first);
     }
+    char pixels[160];
+    if (!options->quiet && *smoe_spec_pixels_apart(&a, &b, pixels, sizeof pixels))
+        smoe_cmd_print(stderr,
+                       "%s: %s: not as in %s, whose spec prepares the images of all models and of "
+                       "the soup\n",
+                       path, pixels, first);
     return 0;
 }
 
@@ -96,7 +97,7 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
         if (smoe_run_locate(&file, options->arg[i], options->which, err)) return -1;
         const char *text = smoe_safetensors_metadata(file, "smoe.spec");
         job->path[i] = smoe_alloc_text(smoe_safetensors_path(file));
-        if (i && soup_check_model(first, text, job->path[i], job->path[0], err)) return -1;
+        if (i && soup_check_model(first, text, job->path[i], job->path[0], options, err)) return -1;
         if (options->spec && smoe_implied_check(&job->first.spec, file, true, err)) return -1;
         job->member[i].path = job->path[i];
         if (!i) first = smoe_alloc_text(text);

@@ -2,6 +2,7 @@
  * Which values have an effect: the words of rules.def, and what breaks a rule; see smoe_spec_acts
  * in spec.h. Which keys of model.moe a router uses is in its entry of routers.def.
  */
+#include "base/json.h"
 #include "spec/routers.h"
 #include "spec/rules.h"
 #include "spec/schema.h"
@@ -126,6 +127,25 @@ bool smoe_spec_acts(const smoe_spec *spec, const char *key) {
     char why[SMOE_IDLE_TEXT];
     int entry = smoe_schema_find(key);
     return entry < 0 || entry_acts(spec, entry, why);
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+const char *smoe_spec_pixels_apart(const smoe_spec *a, const smoe_spec *b, char *list,
+                                   size_t size) {
+    static const char *const keys[] = {"data.channels", "data.image_size", "data.orientation",
+                                       "data.fit",      "data.resize",     "data.crop_pct"};
+    json_auto_t *x = smoe_spec_object(a), *y = smoe_spec_object(b);
+    *list = '\0';
+    if (smoe_series_differ(&a->data.mean, &b->data.mean, a->data.channels))
+        smoe_text_list(list, size, "data.mean");
+    if (smoe_series_differ(&a->data.std, &b->data.std, a->data.channels))
+        smoe_text_list(list, size, "data.std");
+    for (size_t i = 0; i < SMOE_COUNT(keys); i++)
+        if ((smoe_spec_acts(a, keys[i]) || smoe_spec_acts(b, keys[i])) &&
+            !json_equal(smoe_json_at(x, keys[i]), smoe_json_at(y, keys[i])))
+            smoe_text_list(list, size, "%s", keys[i]);
+    return list;
 }
 
 /* ---- values that have none ------------------------------------------------------------------- */

@@ -125,6 +125,11 @@ typedef struct smoe_series {
 static inline double smoe_series_at(const smoe_series *series, size_t i) {
     return series->item[series->listed ? i % series->listed : 0];
 }
+static inline bool smoe_series_differ(const smoe_series *a, const smoe_series *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (smoe_series_at(a, i) != smoe_series_at(b, i)) return true;
+    return false;
+}
 
 /* A list of any length. */
 typedef struct smoe_indices {
@@ -441,6 +446,10 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
 /* Whether a value of this key can change anything with the other values of the spec; see
  * rules.def. */
 bool smoe_spec_acts(const smoe_spec *spec, const char *key);
+
+/* Sets list to the keys of data that differ between two specs and give models other pixel values of
+ * the same image, as "data.mean, data.orientation"; "": none does. Returns list. */
+const char *smoe_spec_pixels_apart(const smoe_spec *a, const smoe_spec *b, char *list, size_t size);
 
 /* A value that was given and has no effect. */
 enum { SMOE_IDLE_TEXT = 160 };

@@ -648,7 +648,11 @@ static void put_own(implied *x, const smoe_safetensors *file) {
                                        "text.pad_id",
                                        "text.pool",
                                        "data.mean",
-                                       "data.std"};
+                                       "data.std",
+                                       "data.orientation",
+                                       "data.fit",
+                                       "data.resize",
+                                       "data.crop_pct"};
     const smoe_spec_text carried = {
         .text = smoe_safetensors_metadata(file, "smoe.spec"), .label = "its spec", .trained = true};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec own = {0};
@@ -752,11 +756,21 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
                      smoe_safetensors_at(file, 0)->name);
 }
 
-static bool pixels_differ(const implied_key *k, const smoe_series *series, size_t channels) {
-    if (!k || !k->from || !*k->from) return false;
-    json_auto_t *value = json_loads(k->value, JSON_DECODE_ANY, NULL);
-    for (size_t i = 0; i < channels; i++) {
-        const json_t *v = json_is_array(value) ? json_array_get(value, i) : value;
+/* Whether the spec has another value than the one that is said: a number, one per channel, or a
+ * word. A filter that this program lacks has no right replacement. */
+static bool said_differs(const implied *x, const implied_key *k, const smoe_spec *spec,
+                         const json_t *json) {
+    char value[96];
+    const smoe_series *series = !strcmp(k->key, "data.mean")  ? &spec->data.mean
+                                : !strcmp(k->key, "data.std") ? &spec->data.std
+                                                              : NULL;
+    if (!k->from || !*k->from || k->from == x->filter || !smoe_spec_acts(spec, k->key))
+        return false;
+    implied_value_of(value, spec, json, k->key);
+    if (!series) return strcmp(value, k->value) != 0;
+    json_auto_t *said = json_loads(k->value, JSON_DECODE_ANY, NULL);
+    for (size_t i = 0; i < spec->data.channels; i++) {
+        const json_t *v = json_is_array(said) ? json_array_get(said, i) : said;
         if (fabs(json_number_value(v) - smoe_series_at(series, i)) > 1e-6) return true;
     }
     return false;
@@ -788,16 +802,21 @@ static char *guesses(implied *x, const smoe_spec *spec, const char *path) {
 }
 
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
+    static const char *const pixels[] = {"data.mean", "data.std",    "data.orientation",
+                                         "data.fit",  "data.resize", "data.crop_pct"};
     implied x;
+    char *text = NULL;
     const char *path = smoe_safetensors_path(file);
     bool own = implied_said(&x, file);
-    size_t channels = spec->data.channels;
     if (!x.count) return NULL;
-    const implied_key *mean = implied_find(&x, "data.mean"), *std = implied_find(&x, "data.std");
-    if (pixels_differ(mean, &spec->data.mean, channels) ||
-        pixels_differ(std, &spec->data.std, channels))
-        return smoe_text_format(
-            "%s: trained with other pixel values: %s%s 'data.mean=%s' 'data.std=%s'", path,
-            mean->from, own ? "" : " beside it says", mean->value, std->value);
-    return guesses(&x, spec, path);
+    json_auto_t *json = smoe_spec_object(spec);
+    for (size_t i = 0; i < SMOE_COUNT(pixels); i++) {
+        const implied_key *k = implied_find(&x, pixels[i]);
+        if (!k || !said_differs(&x, k, spec, json)) continue;
+        if (!text)
+            smoe_text_add(&text, "%s: trained with other pixel values: %.*s%s", path,
+                          (int)strcspn(k->from, ","), k->from, own ? "" : " beside it says");
+        smoe_text_add(&text, " '%s=%s'", k->key, k->value);
+    }
+    return text ? text : guesses(&x, spec, path);
 }

@@ -23,7 +23,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
  * seen. */
 int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A line for the user if the spec has another mean or standard deviation of pixels than the
- * configuration or the file's own spec, or if nothing beside a file of another program says what
- * its tensors do not show; fresh; NULL: nothing to say. */
+/* A line for the user if the spec prepares pixels in another way (mean, standard deviation,
+ * orientation, squares) than the configuration or the file's own spec, or if nothing beside a file
+ * of another program says what its tensors do not show; fresh; NULL: nothing to say. */
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file);

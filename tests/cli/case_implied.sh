@@ -39,7 +39,7 @@ printf '{"image_mean": [0.48, 0.46, 0.41], "image_std": [0.5, 0.5, 0.5]}' >saved
 status 2 smoe eval saved --spec implied.yaml 2>err
 grep -q 'saved/model.safetensors: config.json beside it says model.norm_eps=1e-12, and the spec has 1e-06' err || fail "$(cat err)"
 status 0 smoe eval saved --spec implied.yaml model.norm_eps=1e-12 data.limit=100 >/dev/null 2>err
-grep -q "trained with other pixel values: preprocessor_config.json beside it says 'data.mean=\[0.48, 0.46, 0.41\]' 'data.std=" err || fail "$(cat err)"
+grep -q "trained with other pixel values: preprocessor_config.json beside it says 'data.mean=\[0.48, 0.46, 0.41\]'$" err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -n --init saved $keys 2>err
 grep -q 'config.json beside it says model.norm_eps=1e-12' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init saved --partial $keys >/dev/null
@@ -358,11 +358,11 @@ status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
 status 2 smoe sweep tiny.yaml --init soft.safetensors model.moe.scale_form=plain,exp -n 2>err
 grep -q 'its own spec has model.moe.scale_form=plain, and the spec has exp' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -q --init soft.safetensors data.mean=0.3 train.steps=2 -o other 2>/dev/null >/dev/null
-grep -q "soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" other/log.txt || fail "$(cat other/log.txt)"
+grep -q "soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5'$" other/log.txt || fail "$(cat other/log.txt)"
 status 0 smoe train tiny.yaml -q --init soft.safetensors 'data.mean=[0.5, 0.5, 0.5]' train.steps=2 -o same >/dev/null
 grep -q 'other pixel values' same/log.txt && fail "$(cat same/log.txt)"
 status 0 smoe eval soft.safetensors data.std=0.3 2>err >/dev/null
-grep -q "^soft.safetensors: trained with other pixel values: its own spec has 'data.mean=0.5' 'data.std=0.5'$" err || fail "$(cat err)"
+grep -q "^soft.safetensors: trained with other pixel values: its own spec has 'data.std=0.5'$" err || fail "$(cat err)"
 status 0 smoe eval soft.safetensors data.std=0.5 2>err >/dev/null
 grep -q 'other pixel values' err && fail "$(cat err)"
 # So must the way of its positions, which has no tensors, and the weights of the choices; also with --spec, where the remedy is another.

@@ -28,6 +28,18 @@ for given in data.holdout=0.5 data.seed=9; do
 done
 status 0 smoe eval held data.holdout=0.25 >/dev/null 2>err
 ! grep -q 'trained with' err || fail "$(cat err)"
+# Models that were trained with images that were prepared otherwise: eval, compare and soup say it.
+status 0 smoe eval held data.orientation=apply data.fit=squash data.resize=bilinear >/dev/null 2>err
+grep -q "^held/ckpt/.*: trained with other pixel values: its own spec has 'data.orientation=ignore' 'data.fit=crop'$" err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q $own data.holdout=0.25 data.orientation=apply data.crop_pct=0.9 -o upright >/dev/null
+status 0 smoe compare held upright --outputs >out
+grep -qE '^pixels +each model gets those of its own spec; the two differ in data.orientation, data.crop_pct$' out || fail "$(cat out)"
+status 0 smoe compare held held --outputs >out
+! grep -q '^pixels' out || fail "$(cat out)"
+status 0 smoe soup held upright >/dev/null 2>err
+grep -q '^upright/ckpt/.*: data.orientation, data.crop_pct: not as in held/ckpt/.*, whose spec prepares the images of all models' err || fail "$(cat err)"
+status 0 smoe soup held upright -q >/dev/null 2>err
+! grep -q . err || fail "$(cat err)"
 # cells of a sweep are compared, so their images must be the same
 status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 -o cells >/dev/null
 png >photos/bee/20.png
