@@ -12,16 +12,25 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. What it
- * draws must be UTF-8. */
-void smoe_gnuplot_text(FILE *out, const char *bytes) {
+/* A single-quoted string of gnuplot, with what is special there doubled. What it draws must be
+ * UTF-8. */
+static void gnuplot_quote(FILE *out, const char *bytes, const char *special) {
     SMOE_FREED char *text = smoe_text_utf8(bytes ? bytes : "");
     fputc('\'', out);
     for (const char *c = text; *c; c++) {
-        if (*c == '\'') fputc('\'', out);
+        if (strchr(special, *c)) fputc(*c, out);
         fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
     }
     fputc('\'', out);
+}
+
+void smoe_gnuplot_text(FILE *out, const char *bytes) {
+    gnuplot_quote(out, bytes, "'");
+}
+
+void smoe_gnuplot_tick(FILE *out, const char *bytes, double at) {
+    gnuplot_quote(out, bytes, "'%");
+    fprintf(out, " %.10g", at);
 }
 
 void smoe_gnuplot_terminal(FILE *out, const char *name, double width, double height, int font,
@@ -141,10 +150,14 @@ static int gnuplot_make(const char *folder, const char *name, const char *ending
                         smoe_err *err) {
     SMOE_FREED char *script = smoe_text_format("%s.gp", name);
     SMOE_FREED char *picture = smoe_text_format("%s/%s.%s", folder, name, ending);
-    bool ran = gnuplot_run(folder, script, !strcmp(ending, "pdf"));
-    int status = smoe_gnuplot_check(picture, ran ? err : NULL);
-    *made = ran && !status && !access(picture, F_OK);
-    return ran ? status : 0;
+    *made = false;
+    if (!gnuplot_run(folder, script, !strcmp(ending, "pdf"))) {
+        unlink(picture); /* which may be there in part */
+        return 0;
+    }
+    if (smoe_gnuplot_check(picture, err)) return -1;
+    *made = !access(picture, F_OK);
+    return 0;
 }
 
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,

@@ -24,6 +24,9 @@ int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) SMO
 /* A string of gnuplot's language: quoted, on one line. */
 void smoe_gnuplot_text(FILE *out, const char *bytes);
 
+/* The words and place of a tick. gnuplot takes such words for a format of numbers. */
+void smoe_gnuplot_tick(FILE *out, const char *bytes, double at);
+
 /* The output of a script: NAME.svg of that size in pixels, 96 per inch, NAME.pdf where the variable
  * `pdf` exists; with pictures in the SVG itself. */
 void smoe_gnuplot_terminal(FILE *out, const char *name, double width, double height, int font,

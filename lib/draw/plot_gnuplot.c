@@ -28,6 +28,7 @@ static const char soft[] = "#5d666f", pale[] = "#e2dfd9"; /* of axes; of the gri
 typedef struct layout {
     bool paper;
     int font;
+    size_t word; /* letters of a word along an axis that are drawn: more leave no room */
     size_t across, down, width, height, title, key, key_columns, key_row, panel_width, panel_height;
 } layout;
 
@@ -42,6 +43,18 @@ static size_t key_columns(size_t longest, size_t width, int font) {
     return columns ? columns : 1;
 }
 
+/* A name, or its beginning and an ellipsis if it has more letters than that. Returns text. */
+static const char *cut_name(char text[SMOE_PLOT_TEXT + 4], const char *name, size_t most) {
+    bool cut = smoe_text_letters(name) > most;
+    size_t end = 0, letters = 0;
+    for (; name[end]; end++) {
+        letters += (name[end] & 0xC0) != 0x80; /* not inside a character */
+        if (cut && letters == most) break;
+    }
+    snprintf(text, SMOE_PLOT_TEXT + 4, "%.*s%s", (int)end, name, cut ? "\xe2\x80\xa6" : "");
+    return text;
+}
+
 /* The letters that an entry of the key has room for, behind its line, in a figure that wide. */
 static size_t key_letters(size_t width, int font) {
     return (size_t)(((double)width - 4.5 * font) / (LETTER * font));
@@ -51,7 +64,7 @@ static size_t key_letters(size_t width, int font) {
 static void lay_out_key(layout *l, const smoe_plot *plot) {
     size_t entries = 0, longest = 0;
     for (const smoe_mark *m; (m = smoe_plot_entry(plot, entries)); entries++)
-        if (strlen(m->name) > longest) longest = strlen(m->name);
+        if (smoe_text_letters(m->name) > longest) longest = smoe_text_letters(m->name);
     while (!l->paper && l->width < WIDEST && key_letters(l->width, l->font) < longest) l->width++;
     l->key_row = (size_t)l->font * 5 / 3;
     l->key_columns = key_columns(longest, l->width, l->font);
@@ -59,8 +72,28 @@ static void lay_out_key(layout *l, const smoe_plot *plot) {
     if (entries) l->key = ((entries + l->key_columns - 1) / l->key_columns) * l->key_row + 10;
 }
 
+/* The width of the longest word of an axis, in pixels. */
+static double longest_word(const smoe_plot_axis *a, const layout *l) {
+    size_t longest = 0;
+    for (size_t i = 0; i < a->ticks; i++) {
+        size_t n = smoe_text_letters(a->tick[i].text);
+        if (n > longest) longest = n < l->word ? n : l->word;
+    }
+    return LETTER * l->font * (double)longest;
+}
+
+/* How much wider than usual the longest words along axes are, on a screen, where there is room. */
+static size_t wider_words(const smoe_plot *plot, bool across, const layout *l) {
+    const double usual = 12 * LETTER * l->font;
+    double more = 0;
+    for (size_t i = 0; i < plot->panels && !l->paper; i++)
+        more = fmax(more, longest_word(across ? &plot->panel[i].x : &plot->panel[i].y, l) - usual);
+    return (size_t)more;
+}
+
 static layout gnuplot_lay_out(const smoe_plot *plot, double width) {
     layout l = {.paper = width > 0, .across = plot->panels < 3 ? plot->panels : 3};
+    l.font = l.paper ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT;
     if (l.paper) {
         l.width = (size_t)lrint(width * SMOE_PLOT_INCH);
         while (l.across > 1 && l.width / l.across < NARROW) l.across--;
@@ -79,10 +112,12 @@ static layout gnuplot_lay_out(const smoe_plot *plot, double width) {
             if (plot->panel[i].y.ticks > names) names = plot->panel[i].y.ticks;
         names = names * SMOE_PLOT_SCREEN_FONT * 5 / 4 + PANEL_HEIGHT / 3;
         if (names > l.panel_height && names <= HIGHEST) l.panel_height = names;
-        l.width = l.across * l.panel_width + 40;
         l.title = TITLE_HEIGHT;
     }
-    l.font = l.paper ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT;
+    l.word = (size_t)((double)l.panel_width * 0.4 / (LETTER * l.font));
+    l.panel_width += wider_words(plot, false, &l);
+    l.panel_height += wider_words(plot, true, &l) / 2; /* slanted */
+    if (!l.paper) l.width = l.across * l.panel_width + 40;
     l.down = (plot->panels + l.across - 1) / l.across;
     lay_out_key(&l, plot);
     l.height = l.title + l.key + l.down * l.panel_height;
@@ -352,23 +387,15 @@ static void put_label(FILE *out, char axis, const char *label, const layout *l) 
     fputc('\n', out);
 }
 
-/* The width of the longest word of an axis, in pixels. */
-static double longest_word(const smoe_plot_axis *a, const layout *l) {
-    size_t longest = 0;
-    for (size_t i = 0; i < a->ticks; i++) {
-        size_t n = smoe_text_letters(a->tick[i].text);
-        if (n > longest) longest = n;
-    }
-    return LETTER * l->font * (double)longest;
-}
-
 /* Of the words of an axis every first, second ... has room. Those below a panel are slanted where
  * they are long and have no room beside one another. */
 static size_t words_every(const smoe_panel *p, bool across, bool slanted, const layout *l) {
     double left = p->y.ticks ? longest_word(&p->y, l) + 4 * l->font : 7 * l->font;
     double right = p->mark->kind == SMOE_MARK_CELLS ? 7 * l->font : l->font;
+    double below =
+        7 * l->font + (p->x.ticks ? fmax(0, longest_word(&p->x, l) / 2 - 3 * l->font) : 0);
     double length =
-        across ? (double)l->panel_width - left - right : (double)l->panel_height - 7 * l->font;
+        across ? (double)l->panel_width - left - right : (double)l->panel_height - below;
     double room = across && !slanted ? longest_word(&p->x, l) + LETTER * l->font : 1.2 * l->font;
     const smoe_plot_axis *a = across ? &p->x : &p->y;
     double every = ceil(room * fabs(a->high - a->low) / length);
@@ -378,6 +405,7 @@ static size_t words_every(const smoe_panel *p, bool across, bool slanted, const 
 static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *l) {
     const smoe_plot_axis *a = across ? &p->x : &p->y;
     const char axis = across ? 'x' : 'y';
+    char word[SMOE_PLOT_TEXT + 4];
     put_label(out, axis, a->label, l);
     if (a->log)
         fprintf(out, "set logscale %c %d\n", axis, a->log);
@@ -391,8 +419,7 @@ static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *
         fprintf(out, "set %ctics %s(", axis, slanted ? "rotate by 30 right " : "norotate ");
         for (size_t i = 0; i < a->ticks; i += every) {
             if (i) fputs(", ", out);
-            smoe_gnuplot_text(out, a->tick[i].text);
-            fprintf(out, " %.10g", a->tick[i].at);
+            smoe_gnuplot_tick(out, cut_name(word, a->tick[i].text, l->word), a->tick[i].at);
         }
         fputs(")\n", out);
     } else {
@@ -472,17 +499,6 @@ static void put_head(FILE *out, const smoe_plot *plot, const layout *l) {
     fputc('\n', out);
 }
 
-/* A name in the key, its beginning where there is no room for all of it. */
-static void put_name(FILE *out, const char *name, const layout *l) {
-    char text[SMOE_PLOT_TEXT + 4];
-    size_t most = key_letters(l->width, l->font), end = strlen(name);
-    bool cut = end > most;
-    if (cut) end = most - 1;
-    while (cut && (name[end] & 0xC0) == 0x80) end--; /* not inside a character */
-    snprintf(text, sizeof text, "%.*s%s", (int)end, name, cut ? "\xe2\x80\xa6" : "");
-    smoe_gnuplot_text(out, text);
-}
-
 /* A plot of nothing, for its key. */
 static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
     if (!l->key) return;
@@ -492,11 +508,12 @@ static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
             "set key center center horizontal Left reverse samplen 2 maxcols %zu\n",
             l->key_columns);
     const smoe_mark *m;
+    char name[SMOE_PLOT_TEXT + 4];
     for (size_t i = 0; (m = smoe_plot_entry(plot, i)); i++) {
         fputs(i ? ", \\\n     NaN" : "plot [0:1][0:1] NaN", out);
         put_style(out, m);
         fputs(" title ", out);
-        put_name(out, m->name, l);
+        smoe_gnuplot_text(out, cut_name(name, m->name, key_letters(l->width, l->font)));
     }
     fprintf(out,
             "\nset border 3 lc rgb '%s'\nset xtics nomirror\nset ytics nomirror\nset margins "
