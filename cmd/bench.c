@@ -266,9 +266,12 @@ static void bench_add_lines(smoe_result *result, const smoe_bench *b) {
 /* By which an existing table is recognised. */
 static const char heading[] = "\n| case | images | training step, s |";
 
-/* "best (median)" of a share. */
-static void add_share(smoe_frame *table, const char *name, double best, double median) {
-    SMOE_FREED char *text = smoe_text_format("%.0f%% (%.0f%%)", 100 * best, 100 * median);
+/* "best (median)" of a share of what the column names, or else of `other`. */
+static void add_share(smoe_frame *table, const char *name, double best, double median,
+                      const char *other) {
+    bool named = strstr(name, other);
+    SMOE_FREED char *text = smoe_text_format("%.0f%% (%.0f%%)%s%s", 100 * best, 100 * median,
+                                             named ? "" : " of ", named ? "" : other);
     smoe_cell_text(table, name, isnan(best) ? "-" : text);
 }
 
@@ -296,11 +299,11 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
                      {"images", .number = b->batch, .format = "%.0f"});
     add_seconds(table, "training step, s", &b->train.whole);
     add_share(table, "of multiply-adds, without the optimizer", train ? best.layers_unit : NAN,
-              usual.layers_unit);
-    add_share(table, "optimizer, of memory", train ? best.memory : NAN, usual.memory);
+              usual.layers_unit, units_of(&b->train));
+    add_share(table, "optimizer, of memory", train ? best.memory : NAN, usual.memory, "memory");
     add_seconds(table, "inference, s", &b->infer.whole);
     add_share(table, "of multiply-adds", shares_of(b, &b->infer, false).unit,
-              shares_of(b, &b->infer, true).unit);
+              shares_of(b, &b->infer, true).unit, units_of(&b->infer));
     smoe_frame_put(table, {"memory, peak and planned", .text = memory});
 }
 
@@ -319,6 +322,16 @@ static int bench_read_table(const char *path, char **text, size_t *length, smoe_
     return smoe_fail(err, SMOE_DATA, "%s: has no table written by --append", path);
 }
 
+/* Whether the last heading in `table` names the version, processor and threads that `fresh` begins
+ * with; headings that were rewritten are not judged. */
+static bool under_same_heading(const char *table, const char *fresh) {
+    const char *date = strstr(fresh, ". Shares");
+    const char *last = strncmp(table, "smoe ", 5) ? NULL : table;
+    while (*date != ',') date--;
+    for (const char *at = table; (at = strstr(at, "\nsmoe "));) last = ++at;
+    return !last || !strncmp(last, fresh, (size_t)(date - fresh) + 1);
+}
+
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
 static int bench_append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
@@ -331,7 +344,9 @@ static int bench_append(const char *path, const char *name, const smoe_bench *b,
     smoe_alloc_stream_close(out, &text);
     const char *row = strchr(strstr(text, "\n| ---") + 1, '\n') + 1;
     text[size - 1] = '\0'; /* the next row follows without an empty line */
-    whole = smoe_text_format("%s%s", length ? before : "", length ? row : text);
+    bool joins = length && under_same_heading(before, text);
+    whole = smoe_text_format("%s%s%s", length ? before : "", length && !joins ? "\n" : "",
+                             joins ? row : text);
     if (!length && smoe_file_make_parents(path, err)) return -1;
     return smoe_file_write(path, whole, strlen(whole), err);
 }

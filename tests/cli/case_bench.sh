@@ -5,6 +5,18 @@ for name in first second; do
 done
 [ "$(grep -c '^| case ' tables/bench.md)" -eq 1 ] || fail "not one heading: $(cat tables/bench.md)"
 [ "$(sed -n '5,$p' tables/bench.md | cut -d' ' -f2 | xargs)" = "first second" ] || fail "not two lines: $(cat tables/bench.md)"
+# Other threads get a heading of their own, under which further lines with them come.
+alone() { status 0 smoe bench tiny.yaml name=alone --rounds 1 -q -j 1 --append threads.md "$@"; }
+alone train.precision=bf16 >alone.txt
+sed -i 's/, 1 thread,/, 64 threads,/' threads.md
+alone >/dev/null
+alone >/dev/null
+[ "$(grep -c '^| case ' threads.md) $(grep -c ', 1 thread, 20' threads.md)" = '2 1' ] &&
+    [ "$(cut -c 1-7 threads.md | tr '\n' ,)" = 'smoe 1.,,| case ,| --- |,| alone,,smoe 1.,,| case ,| --- |,| alone,| alone,' ] ||
+    fail "$(cat threads.md)"
+# A share of the matrix unit is not under "of multiply-adds" without saying so.
+unit=$(sed -n 's/^training .*% of the //p' alone.txt)
+grep -q "^| alone .*%) of $unit |.*%) of $unit |" threads.md || [ "$unit" = multiply-adds ] || fail "$unit: $(cat threads.md)"
 for part in embed norm attention mlp router dispatch experts combine head optimizer; do
     sed -n '/"limits": {/,$p' first.json | grep -q "\"$part\": {" || fail "no limit of $part"
 done
