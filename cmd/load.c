@@ -78,6 +78,8 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                    l->path);
     for (size_t i = 1; all && i < (image ? 2 : options->args); i++)
         smoe_text_add(&args, " %s", options->arg[i]);
+    if (options->grid) smoe_text_add(&args, " --grid %s", options->grid);
+    if (options->weights) smoe_text_add(&args, " --weights %s", options->weights);
     return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s%s --spec SPEC.yaml", name, args,
                           options->onnx ? " --onnx" : "");
 }

@@ -12,6 +12,8 @@ status 2 smoe soup vit.safetensors own.safetensors >/dev/null 2>err
 grep -q '^smoe soup: smoe soup vit.safetensors own.safetensors --spec SPEC.yaml$' err || fail "of a soup: $(cat err)"
 status 2 smoe convert vit.safetensors vit.onnx --onnx >/dev/null 2>err
 grep -q '^smoe convert: smoe convert vit.safetensors vit.onnx --onnx --spec SPEC.yaml$' err || fail "of ONNX: $(cat err)"
+status 2 smoe eval vit.safetensors --grid 2x8 --weights raw >/dev/null 2>err
+grep -q '^smoe eval: smoe eval vit.safetensors --grid 2x8 --weights raw --spec SPEC.yaml$' err || fail "of a grid: $(cat err)"
 status 2 smoe compare vit.safetensors own.safetensors --outputs >out 2>err
 grep -q 'vit.safetensors has no spec; --outputs needs a file with one: smoe convert vit.safetensors FILE.safetensors --spec SPEC.yaml writes it$' err && ! grep -q . out || fail "of outputs: $(cat out err)"
 status 2 smoe convert vit.safetensors few.safetensors --experts 1 >out 2>err
