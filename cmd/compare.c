@@ -208,15 +208,27 @@ static int compare_outputs(logits_apart *o, const char *a, const char *b,
 /* ---- two of them ----------------------------------------------------------------------------- */
 
 /* After a table of what differs was filled: of several pairs, its name and title say which. */
-static void end_table(smoe_result *result, smoe_frame *frame, const char *b, size_t number,
-                      bool printed) {
+static void end_table(smoe_result *result, smoe_frame *frame, const char *b, size_t number) {
     char text[400];
-    if (!frame->rows && printed) smoe_result_line(result, frame->name, "the same");
+    if (!frame->rows) smoe_result_line(result, frame->name, "the same");
     if (!number) return;
     snprintf(text, sizeof text, "%s%zu", frame->name, number);
     frame->name = smoe_frame_keep(frame, text);
     snprintf(text, sizeof text, "%s, %s", frame->title, b);
     frame->title = smoe_frame_keep(frame, text);
+}
+
+/* The table of what differs between two objects, the second one that of `b`; one of them NULL: that
+ * is not known. */
+static void add_differences(smoe_result *result, const char *name, const char *title,
+                            const json_t *own, const side *b, const json_t *other, size_t number) {
+    if (!own || !other) {
+        smoe_fact_number(result, name, NAN);
+        return;
+    }
+    smoe_frame *frame = smoe_result_frame(result, name, true);
+    smoe_runs_compare_json(frame, name, title, own, other);
+    end_table(result, frame, b->arg, number);
 }
 
 static void add_records(smoe_result *result, const smoe_run_difference *d) {
@@ -301,27 +313,27 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
     smoe_run_difference first;
     smoe_weights_difference weights;
     logits_apart outputs;
-    bool records = a->metrics && b->metrics, known = a->env && b->env;
+    bool records = a->metrics && b->metrics;
+    const side *bare = !json_object_size(a->spec) ? a : !json_object_size(b->spec) ? b : NULL;
     if (records && smoe_runs_compare_records(&first, a->metrics, b->metrics, err)) return -1;
     smoe_runs_compare_weights(&weights, a->file, b->file);
     if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
     smoe_result_facts(result, {"a", .text = a->arg, .heading = "a"},
                       {"b", .text = b->arg, .heading = "b"});
-    smoe_frame *frame = smoe_result_frame(result, "settings", true);
-    smoe_runs_compare_json(frame, "settings", "Settings", a->spec, b->spec);
-    end_table(result, frame, b->arg, number, true);
-    frame = smoe_result_frame(result, "environment", known);
-    smoe_runs_compare_json(frame, "environment", "Environment", a->env, b->env);
-    end_table(result, frame, b->arg, number, known);
+    if (bare)
+        smoe_result_line(result, "settings", "unknown: %s has no spec",
+                         smoe_safetensors_path(bare->file));
+    add_differences(result, "settings", "Settings", bare ? NULL : a->spec, b, b->spec, number);
+    add_differences(result, "environment", "Environment", a->env, b, b->env, number);
     const char *images = other_images(a, b);
     if (images)
         smoe_result_line(result, "images",
                          "those of %s are not the same, although the keys of data are", images);
     if (records) {
         add_records(result, &first);
-        frame = smoe_result_frame(result, "metrics", true);
+        smoe_frame *frame = smoe_result_frame(result, "metrics", true);
         smoe_runs_compare_metrics(frame, &a->curves, &b->curves);
-        end_table(result, frame, b->arg, number, true);
+        end_table(result, frame, b->arg, number);
     } else {
         smoe_result_facts(result, {"records", .number = NAN}, {"metrics", .number = NAN});
     }

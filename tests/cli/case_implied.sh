@@ -16,6 +16,14 @@ status 2 smoe eval vit.safetensors --grid 2x8 --weights raw >/dev/null 2>err
 grep -q '^smoe eval: smoe eval vit.safetensors --grid 2x8 --weights raw --spec SPEC.yaml$' err || fail "of a grid: $(cat err)"
 status 2 smoe compare vit.safetensors own.safetensors --outputs >out 2>err
 grep -q 'vit.safetensors has no spec; --outputs needs a file with one: smoe convert vit.safetensors FILE.safetensors --spec SPEC.yaml writes it$' err && ! grep -q . out || fail "of outputs: $(cat out err)"
+# Settings that are not known are not said to be the same.
+cp vit.safetensors twin.safetensors
+for pair in 'vit.safetensors twin.safetensors' 'own.safetensors vit.safetensors'; do
+    status 0 smoe compare $pair >out
+    grep -q '^settings  *unknown: vit.safetensors has no spec$' out && grep -q ' of [0-9]* tensors are the same$' out || fail "$(cat out)"
+    status 0 smoe compare $pair --json >out
+    grep -q '"settings": null' out && grep -q '"environment": null' out || fail "$(cat out)"
+done
 status 2 smoe convert vit.safetensors few.safetensors --experts 1 >out 2>err
 grep -q 'vit.safetensors has no spec; --experts needs a file with one: smoe convert vit.safetensors FILE.safetensors --spec SPEC.yaml writes it$' err && ! grep -q . out || fail "of experts: $(cat out err)"
 for line in 'width: 16' 'depth: 2' 'head: token  # a guess: not in the file' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
