@@ -94,17 +94,28 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
     return status;
 }
 
+int smoe_cmd_no_model(const char *file, smoe_err *err) {
+    SMOE_FREED char *word = smoe_shell_word(file);
+    if (!(smoe_file_is_folder(file) ? smoe_run_is_checkpoint(file) : smoe_run_is_model(file)))
+        return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it, "
+                     "and `smoe eval %s --print-config` prints a spec for it",
+                     file, word, word);
+}
+
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
                   smoe_err *err) {
     *text = (smoe_spec_text){0};
-    SMOE_FREED char *word = smoe_shell_word(file);
-    if (!smoe_spec_is_input(file) && smoe_file_holds(file, "spec.yaml"))
+    bool input = smoe_spec_is_input(file);
+    if (!input && smoe_file_holds(file, "spec.yaml"))
         return smoe_fail(err, SMOE_USAGE, "%s is a run; its spec is %s/spec.yaml", file, file);
-    if (!smoe_spec_is_input(file) && !smoe_file_is_folder(file) && smoe_run_is_model(file))
+    if (!input && smoe_cmd_no_model(file, err)) return -1;
+    if (!input && smoe_file_is_folder(file))
         return smoe_fail(err, SMOE_USAGE,
-                         "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from "
-                         "it, and `smoe eval %s --print-config` prints a spec for it",
-                         file, word, word);
+                         "%s is a folder, not a spec; smoe data --suggest prints one for a folder "
+                         "of images",
+                         file);
     int status = smoe_spec_text_read(text, file, err);
     text->profile = options->profile;
     text->scan = options->scan;

@@ -66,6 +66,9 @@ int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
  * whether it is a terminal. */
 bool smoe_cmd_color(const smoe_options *options, FILE *out);
 
+/* SMOE_USAGE if FILE, where a spec is needed, is a model or a folder with one. */
+int smoe_cmd_no_model(const char *file, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The text of FILE, with --profile, as specs are parsed from. Free with smoe_spec_text_free in any
  * case. */
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,

@@ -355,7 +355,10 @@ static int sweep_check_place(const smoe_options *options, const char *arg, bool 
         return smoe_fail(err, SMOE_USAGE,
                          "%s: there is no such sweep; `smoe %s SPEC.yaml%s -o %s` starts one", arg,
                          options->command->name, is_ablation(options) ? "" : " KEY=A,B", word);
-    if (folder && !options->resume && (action == run_and_report || action == smoe_trials_slurm))
+    bool begins = !options->resume && (action == run_and_report || action == smoe_trials_slurm);
+    if (folder && begins && !smoe_file_holds(arg, "cells.jsonl") && smoe_cmd_no_model(arg, err))
+        return -1;
+    if (folder && begins)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);

@@ -39,6 +39,7 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     bool input = options->args && smoe_spec_is_input(arg), run = !input && smoe_file_is_folder(arg);
     if (run && options->profile)
         return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
+    if (run && !options->resume && smoe_cmd_no_model(arg, err)) return -1;
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a directory; --resume continues a run, a new one needs a spec, "

@@ -137,6 +137,10 @@ bool smoe_run_is_model(const char *arg) {
     return S_ISREG(there.st_mode) && begins_as_ours(first, first_bytes(arg, first));
 }
 
+bool smoe_run_is_checkpoint(const char *dir) {
+    return held_by(dir) && !smoe_run_is_folder(dir);
+}
+
 bool smoe_run_is_folder(const char *dir) {
     return smoe_file_holds(dir, "spec.yaml") && smoe_file_holds(dir, "STATUS");
 }

@@ -139,6 +139,9 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_
  * exist, its name decides. */
 bool smoe_run_is_model(const char *arg);
 
+/* Whether dir is no run, and has the file of a model in it. */
+bool smoe_run_is_checkpoint(const char *dir);
+
 /* Whether dir is the folder of a run, even if a model file has been written into it too. */
 bool smoe_run_is_folder(const char *dir);
 
