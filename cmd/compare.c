@@ -477,7 +477,10 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
                                                   : "What differs between a, the first, and b.",
                                 .origin = origin.fact,
                                 .origin_count = origin.count};
+    /* tables of an earlier comparison that this one has not */
+    static const char tables[] = "^((settings|environment|metrics)[0-9]*|seeds|over_steps)\\.csv$";
     if (smoe_result_check(result, err) || smoe_file_make_parents(path, err) ||
+        (options->force && smoe_file_remove_named(options->out, tables, err)) ||
         smoe_result_csv(result, options->out, err))
         return -1;
     return smoe_report_result(&report, result, path, err);

@@ -10,6 +10,7 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <regex.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -456,6 +457,21 @@ int smoe_file_remove(const char *path, smoe_err *err) {
     if (!nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS)) return 0;
     if (errno == ENOENT) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
+}
+
+int smoe_file_remove_named(const char *folder, const char *pattern, smoe_err *err) {
+    SMOE_FREED char **names = smoe_file_names(folder);
+    if (!names && errno != ENOENT)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", folder);
+    regex_t expression;
+    int status = 0;
+    if (regcomp(&expression, pattern, REG_EXTENDED | REG_NOSUB)) smoe_alloc_end();
+    for (char **name = names; name && *name && !status; name++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, *name);
+        if (!regexec(&expression, *name, 0, NULL, 0)) status = smoe_file_remove(path, err);
+    }
+    regfree(&expression);
+    return status;
 }
 
 int smoe_file_no_link(const char *path, smoe_err *err) {

@@ -116,6 +116,9 @@ int smoe_file_make_folder(const char *path, smoe_err *err) SMOE_MUST_CHECK;
  * The result may be ignored when cleaning up after another failure. */
 int smoe_file_remove(const char *path, smoe_err *err);
 
+/* Removes what has a name of this extended regular expression in a folder, which may not exist. */
+int smoe_file_remove_named(const char *folder, const char *pattern, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Points the symbolic link path at target, replacing an older link at once. */
 int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 

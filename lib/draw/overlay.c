@@ -6,9 +6,7 @@
 #include "draw/plot.h"
 #include "math/stats.h"
 
-#include <errno.h>
 #include <png.h>
-#include <regex.h>
 
 enum {
     CHOSEN = 8,    /* units of a sheet, by rule */
@@ -422,20 +420,10 @@ int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_
 
 int smoe_overlays_remove(const char *folder, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/overlays", folder);
-    SMOE_FREED char **names = smoe_file_names(path);
-    if (!names && errno != ENOENT)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
-    static const char sheets[] = "^(run[0-9]+-)?image[0-9]+-blocks[0-9]+"
-                                 "(-large\\.png|\\.(png|gp|svg|pdf))$";
-    regex_t pattern;
-    int status = 0;
-    if (regcomp(&pattern, sheets, REG_EXTENDED | REG_NOSUB)) smoe_alloc_end();
-    for (char **name = names; name && *name && !status; name++) {
-        SMOE_FREED char *file = smoe_text_format("%s/%s", path, *name);
-        if (!regexec(&pattern, *name, 0, NULL, 0)) status = smoe_file_remove(file, err);
-    }
-    regfree(&pattern);
-    return status;
+    return smoe_file_remove_named(path,
+                                  "^(run[0-9]+-)?image[0-9]+-blocks[0-9]+"
+                                  "(-large\\.png|\\.(png|gp|svg|pdf))$",
+                                  err);
 }
 
 /* ---- PNG files, by libpng's simplified interface --------------------------------------------- */

@@ -102,3 +102,7 @@ status 2 smoe compare a c -o page 2>err >out
 grep -q 'exists already; --force' err || fail "$(cat err)"
 status 0 smoe compare a b c -o page -f -q >out 2>err
 [ -s page/settings2.csv ] && [ ! -s err ] && grep -q '<dt>b</dt><dd>c</dd>' page/compare.html || fail "$(ls page) $(cat err)"
+# tables of an earlier comparison do not stay beside a page that has others; other files do
+touch page/notes.csv
+status 0 smoe compare a/ckpt/latest c/ckpt/latest -o page -f -q >/dev/null
+[ "$(ls page | tr '\n' ' ')" = 'compare.html notes.csv seeds.csv settings.csv ' ] || fail "$(ls page)"
