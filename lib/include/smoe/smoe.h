@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define SMOE_VERSION "1.0.18"
+#define SMOE_VERSION "1.0.19"
 
 /* Marks a function that the shared library exports; all others are hidden. */
 #define SMOE_API __attribute__((visibility("default")))
