@@ -208,9 +208,10 @@ static int compare_outputs(logits_apart *o, const char *a, const char *b,
 /* ---- two of them ----------------------------------------------------------------------------- */
 
 /* After a table of what differs was filled: of several pairs, its name and title say which. */
-static void end_table(smoe_result *result, smoe_frame *frame, const char *b, size_t number) {
+static void end_table(smoe_result *result, smoe_frame *frame, const char *b, size_t number,
+                      bool known) {
     char text[400];
-    if (!frame->rows) smoe_result_line(result, frame->name, "the same");
+    if (!frame->rows && known) smoe_result_line(result, frame->name, "the same");
     if (!number) return;
     snprintf(text, sizeof text, "%s%zu", frame->name, number);
     frame->name = smoe_frame_keep(frame, text);
@@ -218,17 +219,14 @@ static void end_table(smoe_result *result, smoe_frame *frame, const char *b, siz
     frame->title = smoe_frame_keep(frame, text);
 }
 
-/* The table of what differs between two objects, the second one that of `b`; one of them NULL: that
- * is not known. */
+/* The table of what differs between two objects, the second one that of `b`; without rows and not
+ * printed if one of them is NULL: then that is not known. */
 static void add_differences(smoe_result *result, const char *name, const char *title,
                             const json_t *own, const side *b, const json_t *other, size_t number) {
-    if (!own || !other) {
-        smoe_fact_number(result, name, NAN);
-        return;
-    }
-    smoe_frame *frame = smoe_result_frame(result, name, true);
+    bool known = own && other;
+    smoe_frame *frame = smoe_result_frame(result, name, known);
     smoe_runs_compare_json(frame, name, title, own, other);
-    end_table(result, frame, b->arg, number);
+    end_table(result, frame, b->arg, number, known);
 }
 
 static void add_records(smoe_result *result, const smoe_run_difference *d) {
@@ -320,10 +318,13 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
     if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
     smoe_result_facts(result, {"a", .text = a->arg, .heading = "a"},
                       {"b", .text = b->arg, .heading = "b"});
-    if (bare)
+    if (bare) {
+        smoe_fact_number(result, "settings", NAN);
         smoe_result_line(result, "settings", "unknown: %s has no spec",
                          smoe_safetensors_path(bare->file));
-    add_differences(result, "settings", "Settings", bare ? NULL : a->spec, b, b->spec, number);
+    } else {
+        add_differences(result, "settings", "Settings", a->spec, b, b->spec, number);
+    }
     add_differences(result, "environment", "Environment", a->env, b, b->env, number);
     const char *images = other_images(a, b);
     if (images)
@@ -333,7 +334,7 @@ static int compare(smoe_result *result, const side *a, const side *b, size_t num
         add_records(result, &first);
         smoe_frame *frame = smoe_result_frame(result, "metrics", true);
         smoe_runs_compare_metrics(frame, &a->curves, &b->curves);
-        end_table(result, frame, b->arg, number);
+        end_table(result, frame, b->arg, number, true);
     } else {
         smoe_result_facts(result, {"records", .number = NAN}, {"metrics", .number = NAN});
     }

@@ -105,4 +105,4 @@ status 0 smoe compare a b c -o page -f -q >out 2>err
 # tables of an earlier comparison do not stay beside a page that has others; other files do
 touch page/notes.csv
 status 0 smoe compare a/ckpt/latest c/ckpt/latest -o page -f -q >/dev/null
-[ "$(ls page | tr '\n' ' ')" = 'compare.html notes.csv seeds.csv settings.csv ' ] || fail "$(ls page)"
+[ "$(ls page | tr '\n' ' ')" = 'compare.html environment.csv notes.csv seeds.csv settings.csv ' ] || fail "$(ls page)"
