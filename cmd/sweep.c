@@ -360,7 +360,9 @@ static int sweep_check_place(const smoe_options *options, const char *arg, bool 
         return -1;
     if (folder && begins)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --resume continues a sweep, --status shows its state",
+                         "%s is a folder; --resume continues a sweep, --status shows its state; a "
+                         "new one needs a spec, which smoe data --suggest prints for a folder of "
+                         "images",
                          arg);
     if (folder && options->overrides)
         return smoe_fail(err, SMOE_USAGE,
