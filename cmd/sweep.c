@@ -476,10 +476,12 @@ static int sweep_report(smoe_sweep *sweep, const smoe_options *options, smoe_err
 /* How a sweep goes on that was stopped, or of which cells were killed or failed. */
 static void add_remedy(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *word = smoe_shell_word(sweep->dir);
-    bool failed = smoe_trial_count(sweep, SMOE_TRIAL_FAILED, false) > 0;
-    if (err->code == SMOE_STOPPED || err->code == SMOE_PARTIAL)
-        smoe_fail_more(err, err->code, "`smoe %s --resume %s%s` %s", options->command->name, word,
-                       failed ? " --retry-failed" : "", failed ? "runs them again" : "continues");
+    if (err->code != SMOE_STOPPED && err->code != SMOE_PARTIAL) return;
+    smoe_fail_more(err, err->code,
+                   smoe_trial_count(sweep, SMOE_TRIAL_FAILED, false)
+                       ? "`smoe %s --resume %s --retry-failed` runs them again"
+                       : "`smoe %s --resume %s` continues",
+                   options->command->name, word);
 }
 
 /* Runs the trials and reports, also if the sweep failed or was stopped. */

@@ -96,9 +96,11 @@ static int source_find_classes(source *s, smoe_err *err) {
     }
     const smoe_tensor *head = smoe_safetensors_find(s->file, "head.weight");
     if (!head || head->ndim != 2)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: no tensor head.weight with two axes, so the classes are unknown",
-                         s->path);
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s: no tensor head.weight with two axes, so the classes are unknown; smoe "
+            "train --init starts from it with a new head",
+            s->path);
     s->classes = head->dim[0];
     bool own = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
     SMOE_FREED char *names = smoe_model_file_names(s->file, NULL);

@@ -180,6 +180,9 @@ status 0 smoe init tiny.yaml headless.safetensors -q model.moe.layers=none >/dev
 LC_ALL=C sed -i 's/"head.weight"/"face.weight"/' headless.safetensors && foreign headless.safetensors
 status 3 smoe eval headless.safetensors 2>err
 grep -q 'tensor head.weight .*: missing; smoe train --init starts from it with a new head, and with .* it measures' err || fail "$(cat err)"
+png >image.png
+status 3 smoe predict headless.safetensors image.png 2>err
+grep -q 'no tensor head.weight .* smoe train --init starts from it with a new head$' err || fail "$(cat err)"
 # Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"

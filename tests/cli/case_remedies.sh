@@ -102,7 +102,8 @@ smoe eval %s --print-config                 above
 smoe eval %s                               case_implied: it prints a spec
 smoe sweep --resume %s                      above
 smoe ablate --resume %s                     beside the one above: of a sweep of routers it is this one
-smoe %s --resume %s                           case_unwritable
+smoe %s --resume %s                           case_unwritable and case_signals
+smoe %s --resume %s --retry-failed            case_sweep
 smoe train --resume %s                      case_signals
 smoe train --resume RUN                     case_signals
 smoe train SPEC.yaml -o %s                  below

@@ -90,7 +90,7 @@ status 5 smoe sweep --resume bad -q >/dev/null 2>err
 grep -q '`smoe sweep --resume bad --retry-failed` runs them again$' err || fail "$(cat err)"
 grep -q 'failed' bad/summary.md || fail "$(cat bad/summary.md)"
 stamp=$(stat -c %y bad/claims/001*.json)
-status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
+status 5 smoe sweep --resume bad --retry-failed -q >/dev/null 2>&1
 [ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
 status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
 [ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
