@@ -70,8 +70,7 @@ static void test_names(void **state) {
     memcpy(name + 119, "\xc3\xa9", 2);
     text = script_of(name, NULL, 0, false, 1);
     check_has(text, "size 960,");
-    check_has(text, "nnn\xe2\x80\xa6'");
-    assert_null(strstr(text, "\xc3"));
+    check_has(text, "nnn\xc3\xa9\xe2\x80\xa6'"); /* two bytes, one letter: not divided */
     free(text);
 }
 
