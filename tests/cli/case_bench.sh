@@ -34,10 +34,11 @@ smoe bench tiny.yaml --rounds 1 -q --json 'train.optimizer.groups=[{match: "head
 bytes=$(awk -F'[:,]' '/"optimizer_bytes_per_s"/ { rate = $2 } rate && /"optimizer": [0-9]/ { printf "%.0f", rate * $2; exit }' frozen.json)
 [ "$bytes" = $((170 * 36)) ] || fail "the optimiser moves $bytes bytes: $(cat frozen.json)"
 
-# Shares above 100% say that the peaks were measured while something else ran.
-above=$(sed -n 's/^\(training\|inference\) .* \([0-9]*\)% of the .*/\2/p' first.txt | awk '$1 > 100' | wc -l)
+# A share of the unit above 100% says that the peaks were measured while something else ran, and none below does. One that is
+# printed as 100 may be either.
 said=$(grep -c 'something else ran while they were measured' first.txt)
-[ $((above > 0)) -le "$said" ] && [ "$said" -le 1 ] || fail "$(cat first.txt)"
+most=$(sed -n 's/^\(training\|inference\) .* \([0-9]*\)% of the .*/\2/p' first.txt | sort -n | tail -n 1)
+[ "$most" -eq 100 ] || [ "$said" -eq $((most > 100)) ] || fail "$(cat first.txt)"
 
 # The kinds of work of the threads add up; each has a line in the table and a name in the man page.
 smoe bench tiny.yaml --rounds 2 -q --json | awk -F'[:,]' '
