@@ -351,6 +351,15 @@ static int bench_append(const char *path, const char *name, const smoe_bench *b,
     return smoe_file_write(path, whole, strlen(whole), err);
 }
 
+/* What a case is called: the spec's name, and the other keys that were given. Fresh. */
+static char *case_name(const smoe_spec *spec, const smoe_options *options) {
+    char *name = smoe_text_format("%s", spec->name);
+    for (size_t i = 0; i < options->overrides; i++)
+        if (strncmp(options->assign[i], "name=", 5))
+            smoe_text_add(&name, " %s", options->assign[i]);
+    return name;
+}
+
 static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                  const smoe_options *options, smoe_err *err) {
     size_t classes, length, rounds = (size_t)options->rounds;
@@ -361,7 +370,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         classes = head->dim[0];
     else if (smoe_cmd_classes(spec, false, &classes, options->scan, err))
         return -1;
-    SMOE_FREED char *table = NULL;
+    SMOE_FREED char *table = NULL, *name = case_name(spec, options);
     if (options->append && (smoe_cmd_plain_name(options->append, err) ||
                             smoe_cmd_writable(options->append, true, err) ||
                             bench_read_table(options->append, &table, &length, err)))
@@ -392,7 +401,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                            result.timed, result.rounds,
                            options->append ? "; nothing is added to the table" : "");
     else if (options->append)
-        status = bench_append(options->append, spec->name, &result, err);
+        status = bench_append(options->append, name, &result, err);
     add_facts(&out, &result);
     bench_add_lines(&out, &result);
     add_parts(&out, &result);

@@ -306,7 +306,7 @@ static int evaluations_evaluate(stage *s, size_t p, const char *path, json_t *re
         smoe_run_metric(record, SMOE_METRIC_TEST_DROPPED, spec.eval.split, 0, dropped);
     if (smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err) ||
         stage_open_fewshot(&fewshot, s, &spec, err) ||
-        (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, err)))
+        (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, NULL, err)))
         return -1;
     set_columns(result, record);
     return evaluation_cost(result, &spec, smoe_dataset_classes(s->set), err);

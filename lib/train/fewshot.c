@@ -355,15 +355,17 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
 }
 
 int smoe_fewshot_record(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
-                        json_t *record, smoe_err *err) {
+                        json_t *record, char **line, smoe_err *err) {
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     if (smoe_fewshot_measure(f, model, batch, comm, NULL, score, err)) return -1;
+    if (line) *line = smoe_text_format("few-shot accuracy, by images per class:");
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
         const char *split = f->spec->eval.split;
         size_t shots = score[k].shots;
         smoe_run_metric(record, SMOE_METRIC_FEWSHOT, split, shots, score[k].mean);
         smoe_run_metric(record, SMOE_METRIC_FEWSHOT_SD, split, shots, score[k].sd);
         smoe_run_metric(record, SMOE_METRIC_FEWSHOT_L2, split, shots, score[k].l2);
+        if (line) smoe_text_add(line, "%s %zu: %.4f", k ? "," : "", shots, score[k].mean);
     }
     return 0;
 }

@@ -44,9 +44,11 @@ int smoe_fewshot_measure(const smoe_fewshot *fewshot, smoe_model *model, size_t 
                          smoe_comm *comm, const volatile sig_atomic_t *stop,
                          smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same, as the metrics FEWSHOT, FEWSHOT_SD and FEWSHOT_L2 of a record. */
+/* The same, as the metrics FEWSHOT, FEWSHOT_SD and FEWSHOT_L2 of a record. *line: the accuracies as
+ * a line of text, fresh; `line` may be NULL. */
 int smoe_fewshot_record(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
-                        smoe_comm *comm, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
+                        smoe_comm *comm, json_t *record, char **line,
+                        smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_fewshot_free(smoe_fewshot *fewshot);
 SMOE_FREES(smoe_fewshot)

@@ -423,12 +423,13 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
     size_t B = smoe_moe_eval_batch(t->spec, t->step.images);
     const smoe_eval *eval = &t->result->test;
     const smoe_train_options *options = t->options;
+    SMOE_FREED char *shots = NULL;
     json_t *r = record_begin(t);
     int status = evaluate_split(t, B, r, err);
     if (!status && t->params->average) status = evaluate_average(t, B, r, err);
     if (smoe_comm_agree(t->comm, status, NULL, err)) status = -1;
     if (!status && t->fewshot)
-        status = smoe_fewshot_record(t->fewshot, t->model, B, t->comm, r, err);
+        status = smoe_fewshot_record(t->fewshot, t->model, B, t->comm, r, &shots, err);
     if (!status && t->chief && options->draw && smoe_run_events(t->run))
         status = options->draw(t->run, t->model, t->spec, t->test, B, err);
     smoe_model_serve(t->model); /* other processes may have the experts of these images */
@@ -447,6 +448,7 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
                            : NULL;
     const smoe_observer *o = t->observer;
     if (o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
+    if (shots) trainer_say(t, shots);
     if (text) trainer_say(t, text);
     if (out_of_patience(t)) {
         snprintf(t->watch.text, sizeof t->watch.text,

@@ -11,6 +11,8 @@ alone train.precision=bf16 >alone.txt
 sed -i 's/, 1 thread,/, 64 threads,/' threads.md
 alone >/dev/null
 alone >/dev/null
+# The keys that were given tell rows of one spec apart.
+grep -q '^| alone train.precision=bf16 |' threads.md && grep -q '^| alone |' threads.md || fail "$(cat threads.md)"
 [ "$(grep -c '^| case ' threads.md) $(grep -c ', 1 thread, 20' threads.md)" = '2 1' ] &&
     [ "$(cut -c 1-7 threads.md | tr '\n' ,)" = 'smoe 1.,,| case ,| --- |,| alone,,smoe 1.,,| case ,| --- |,| alone,| alone,' ] ||
     fail "$(cat threads.md)"

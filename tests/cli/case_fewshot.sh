@@ -11,6 +11,10 @@ status 0 smoe eval run -q >out
 grep -q '^fewshot 5 .*over 2 draws' out || fail "$(cat out)"
 status 0 smoe eval run -q --json eval.fewshot.data.source=shapes eval.fewshot.data.limit=200 >other.json
 grep -q '"l2": ' other.json || fail "$(cat other.json)"
+# Training prints them too, beside each evaluation.
+status 0 smoe train tiny.yaml --no-progress -o told eval.fewshot.shots=[1,5] eval.fewshot.seeds=2 >/dev/null 2>err
+told=$(sed -n 's/^few-shot accuracy, by images per class: 1: .*, 5: //p' err | tail -n 1)
+[ "$(printf %.4f "$last")" = "$told" ] || fail "$last in training: $(cat err)"
 # On classes that were not in training, in a folder without splits, or with a table; normalised in its own way.
 mkdir -p few/ant few/cow flat && echo path,label >flat.csv
 for i in 1 2 3 4 5 6 7 8 9 10; do png >few/ant/$i.png && png >few/cow/$i.png && png >flat/$i.png && echo "$i,$([ $i -le 5 ] && echo elk || echo fox)" >>flat.csv; done

@@ -449,7 +449,13 @@ static void measured_as_defined(const char *text, size_t batch) {
     assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, NULL, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, NULL, score, &err), 0);
     json_t *record = json_object();
-    assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, NULL, record, &err), 0);
+    char *line, right_line[96];
+    assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, NULL, record, &line, &err), 0);
+    snprintf(right_line, sizeof right_line,
+             "few-shot accuracy, by images per class: 1: %.4f, 4: %.4f", score[0].mean,
+             score[1].mean);
+    assert_string_equal(line, right_line);
+    free(line);
     for (size_t k = 0; k < 2; k++) {
         smoe_fewshot_score right = expected(&s, k ? 4 : 1, 4, batch);
         assert_int_equal(score[k].shots, right.shots);
